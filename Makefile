@@ -1,0 +1,44 @@
+# Each target makes .venv itself. PYTHON chooses the interpreter, ARGS goes to the command.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench boston format clean
+
+demo: .venv/core
+	$(BIN)/aleator demo $(ARGS)
+
+test: .venv/all
+	MPLBACKEND=Agg SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+check: .venv/all
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/all
+	$(BIN)/python benchmarks/speed.py $(ARGS)
+
+boston: .venv/all
+	$(BIN)/python benchmarks/boston.py $(ARGS)
+
+format: .venv/all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --upgrade pip
+
+.venv/core: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -q -c constraints.txt -e .
+	@touch $@
+
+.venv/all: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -q -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,scores,torch]"
+	@touch $@ .venv/core
+
+clean:
+	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

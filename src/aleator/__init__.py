@@ -1,0 +1,27 @@
+"""Pair any regressor with a network that predicts how wrong it will be.
+
+Names are imported when first used, so that the command `aleator --help` does not wait for Numba.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aleator.estimators import PairEnsemble, PairRegressor, Prediction, load
+
+__version__ = "0.1.0"
+__all__ = ["PairEnsemble", "PairRegressor", "Prediction", "load"]
+
+_MODULES = ("couplings", "datasets", "engine", "estimators", "heads", "losses", "metrics", "mixtures", "plots")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module("aleator.estimators"), name)
+    if name in _MODULES:
+        return import_module(f"aleator.{name}")
+    raise AttributeError(f"module 'aleator' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES, "__version__"])

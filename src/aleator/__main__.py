@@ -1,0 +1,5 @@
+"""`python -m aleator` is the command `aleator`."""
+
+from aleator.cli import main
+
+main()

@@ -1,0 +1,65 @@
+"""Model files: named arrays and plain facts, nothing that can run, and a checksum over all of it.
+
+A file is a safetensors file. Its metadata holds one JSON text of facts and the SHA-256 of that text and of every array;
+safetensors itself notices neither a flipped bit nor a cut weight. Reading a file executes nothing that is in it.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+FORMAT = 1
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def write(path: str | PathLike[str], facts: dict[str, Any], arrays: Arrays) -> None:
+    """Write the file whole or not at all: a temporary file beside it takes its name when it is complete."""
+    path = Path(path)
+    arrays = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
+    text = json.dumps({"format": FORMAT, **facts}, sort_keys=True, allow_nan=False)
+    content = save(arrays, metadata={"aleator": text, "sha256": _digest(text, arrays)})
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | PathLike[str]) -> tuple[dict[str, Any], Arrays]:
+    """The facts and arrays of a file; a ValueError says what is wrong with it."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not an aleator model file, or it was cut: {error}.") from error
+    if "aleator" not in metadata:
+        raise ValueError(f"{path} is a safetensors file, but not one of aleator's.")
+    if metadata.get("sha256") != _digest(metadata["aleator"], arrays):
+        raise ValueError(f"{path} was damaged: its checksum does not fit its content.")
+    facts: dict[str, Any] = json.loads(metadata["aleator"])
+    if facts.pop("format") != FORMAT:
+        raise ValueError(f"{path} was written by a newer aleator; this one reads format {FORMAT}.")
+    return facts, arrays
+
+
+def _digest(text: str, arrays: Arrays) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        values = arrays[name]
+        digest.update(f"{name} {values.dtype.str} {values.shape}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()

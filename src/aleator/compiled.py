@@ -1,0 +1,86 @@
+"""Scalar functions as values the engine can call.
+
+The engine takes losses and heads as pointers to compiled functions of float64 (Numba's first-class functions), so the
+large training loop is compiled once and a new loss or coupling costs only its own few lines. What aleator ships is
+kept in Numba's cache on disk; a user's function lives wherever it was typed and is compiled in the process.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.core.errors import NumbaError
+from numpy.typing import ArrayLike, NDArray
+
+f8 = types.float64
+LOSS_SIGNATURE = f8(f8, f8)  # (y, y_r) -> value, or slope
+COUPLING_SIGNATURE = f8(f8)  # xi -> f, g or a derivative
+HEAD_SIGNATURE = types.UniTuple(f8, 3)(f8, f8, f8)  # (L, xi, lam) -> value, d/dL, d/dxi
+
+
+@functools.cache
+def compiled(function: Callable[..., Any], signature: Any) -> Callable[..., Any]:
+    """`function` compiled for `signature`; an error that names it if Numba cannot."""
+    function = _plain(function)
+    ours = function.__module__.startswith("aleator.") and not _holds_functions(function)
+    try:
+        compiled_function: Callable[..., Any] = njit(signature, cache=ours, error_model="numpy")(function)
+    except NumbaError as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise ValueError(
+            f"{function.__qualname__} cannot be compiled; use arithmetic and the functions of `math` on "
+            f"two floats. Numba says: {reason}"
+        ) from error
+    return compiled_function
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function Numba can take: not `math.exp` itself, nor what is compiled already."""
+    function = getattr(function, "py_func", function)
+    if inspect.isfunction(function):
+        return function
+    return lambda x: function(x)
+
+
+def _holds_functions(function: Callable[..., Any]) -> bool:
+    """Whether the function closes over others, which Numba's cache on disk cannot tell apart."""
+    return any(callable(cell.cell_contents) for cell in function.__closure__ or ())
+
+
+def mapped(function: Callable[..., Any], *arrays: ArrayLike) -> NDArray[np.float64]:
+    """A scalar function over broadcast arrays, compiled."""
+    signature = f8(*[f8] * len(arrays))
+    loop = _loop(len(arrays))
+    broadcast = np.broadcast_arrays(*[np.asarray(a, dtype=np.float64) for a in arrays])
+    flat = [np.ascontiguousarray(a).ravel() for a in broadcast]
+    out = np.empty(flat[0].size)
+    loop(compiled(function, signature), *[frozen(a) for a in flat], out)
+    return out.reshape(broadcast[0].shape)
+
+
+def frozen(a: NDArray[Any]) -> NDArray[Any]:
+    """A view that cannot be written: the one type of array the compiled functions read."""
+    view = a.view()
+    view.flags.writeable = False
+    return view
+
+
+def _map1(function, x, out):  # type: ignore[no-untyped-def]
+    for k in range(out.size):
+        out[k] = function(x[k])
+
+
+def _map2(function, x, y, out):  # type: ignore[no-untyped-def]
+    for k in range(out.size):
+        out[k] = function(x[k], y[k])
+
+
+@functools.cache
+def _loop(n: int) -> Callable[..., Any]:
+    array = types.Array(f8, 1, "C", readonly=True)
+    signature = types.void(types.FunctionType(f8(*[f8] * n)), *[array] * n, f8[::1])
+    loop: Callable[..., Any] = njit(signature, cache=True, nogil=True)(_map1 if n == 1 else _map2)
+    return loop

@@ -1,0 +1,155 @@
+"""Couplings: how the quantifier's output weighs the regressor's loss (paper, sec. 3 and 5).
+
+The joint loss of a sample is L f(z) + lam g(z), where z = Z(xi) and xi is the quantifier's last pre-activation.
+A coupling is the two functions f and g *of xi*, with their derivatives: z itself never appears, because
+log z and log(1 - z) lose everything once z has been rounded. Since g'(z)/f'(z) = (dg/dxi)/(df/dxi),
+
+    expected loss = -lam g'(z) / f'(z) = lam level(xi),      level(xi) = -(dg/dxi) / (df/dxi).      (Interpretation 1)
+
+| name | Z(xi) | f(z) | g(z) | in xi: f, g | level |
+| --- | --- | --- | --- | --- | --- |
+| sigmoid | 1/(1 + e^-xi) | -ln(1 - z) | -ln z | softplus(xi), softplus(-xi) | e^-xi = 1/z - 1 |
+| softplus | ln(1 + e^xi) | z | -ln z | softplus(xi), -ln softplus(xi) | 1/z |
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba.extending import register_jitable
+from numpy.typing import ArrayLike, NDArray
+
+from aleator.compiled import mapped
+from aleator.names import suggestion
+
+Scalar = Callable[[float], float]
+
+# exp(700) is near the largest float64; a level beyond it is held there so that an expected loss stays a number.
+LARGEST_EXPONENT = 700.0
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """Two functions of xi that satisfy the paper's Condition 1, checked numerically when the value is made.
+
+    Part 1: f > 0, df > 0 and dg < 0 everywhere. Part 2: for every L > 0, L f + lam g has a finite minimum. ``df`` and
+    ``dg`` are the derivatives with respect to xi. ``level``, if there is a safe closed form for -dg/df, replaces it.
+    """
+
+    name: str
+    f: Scalar
+    g: Scalar
+    df: Scalar
+    dg: Scalar
+    level: Scalar | None = None
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def expected_loss(self, xi: ArrayLike, lam: float) -> NDArray[np.float64]:
+        """-lam g'(z) / f'(z), what the quantifier says the loss will be (Interpretation 1)."""
+        if self.level is not None:
+            return lam * mapped(self.level, xi)
+        return -lam * mapped(self.dg, xi) / mapped(self.df, xi)
+
+
+def check(coupling: Coupling) -> None:
+    """Raise a ValueError that names the part of Condition 1 that fails, and where."""
+    name = f"coupling {coupling.name!r}"
+    for xi in map(float, np.linspace(-20, 20, 161)):
+        try:
+            f, g, df, dg = (float(part(xi)) for part in (coupling.f, coupling.g, coupling.df, coupling.dg))
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise ValueError(f"{name} cannot be evaluated at xi={xi:g}: {error}.") from error
+        if not all(map(math.isfinite, (f, g, df, dg))):
+            raise ValueError(f"{name} is not finite at xi={xi:g}: f={f:g}, g={g:g}, df={df:g}, dg={dg:g}.")
+        for part, fine, law in ((f, f > 0, "f > 0"), (df, df > 0, "f' > 0"), (dg, dg < 0, "g' < 0")):
+            if not fine:
+                raise ValueError(f"{name} fails part 1 of the Condition, {law}, at xi={xi:g}: it is {part:g} there.")
+        for function, slope, letter in ((coupling.f, df, "f"), (coupling.g, dg, "g")):
+            difference = (function(xi + 1e-5) - function(xi - 1e-5)) / 2e-5
+            if abs(difference - slope) > 1e-4 * abs(slope) + 1e-7:
+                raise ValueError(
+                    f"{name}: d{letter} is not the derivative of {letter} at xi={xi:g}: "
+                    f"d{letter}={slope:g}, finite difference {difference:g}."
+                )
+    for L in (1e-4, 1e-2, 1.0, 1e2, 1e4):
+        _check_minimum(coupling, L)
+
+
+def _check_minimum(coupling: Coupling, L: float) -> None:
+    """Part 2 at lam = 1: the derivative L df + dg is negative far to the left and positive far to the right."""
+    for side, sign in (("left", -1.0), ("right", 1.0)):
+        reach = 1.0
+        while reach < 1e9:
+            try:
+                if sign * (L * coupling.df(sign * reach) + coupling.dg(sign * reach)) > 0:
+                    break
+            except ArithmeticError:  # beyond what floats can hold, and no minimum so far
+                reach = math.inf
+            reach *= 2.0
+        else:
+            raise ValueError(
+                f"coupling {coupling.name!r} fails part 2 of the Condition: L f + lam g has no finite minimum for "
+                f"L/lam={L:g}; it keeps falling to the {side}, as far as floats can hold it."
+            )
+
+
+@register_jitable
+def softplus(xi: float) -> float:
+    """ln(1 + e^xi) without overflow."""
+    return max(xi, 0.0) + math.log1p(math.exp(-abs(xi)))
+
+
+@register_jitable
+def sigmoid(xi: float) -> float:
+    """1 / (1 + e^-xi) without overflow."""
+    t = math.exp(-abs(xi))
+    return 1.0 / (1.0 + t) if xi >= 0.0 else t / (1.0 + t)
+
+
+def _softplus_of_minus(xi: float) -> float:
+    return softplus(-xi)
+
+
+def _softplus_of_minus_slope(xi: float) -> float:
+    return -sigmoid(-xi)
+
+
+def _sigmoid_level(xi: float) -> float:
+    return math.exp(min(-xi, LARGEST_EXPONENT))
+
+
+def _minus_log_softplus(xi: float) -> float:
+    if xi < -30.0:  # with t = e^xi: ln(1 + t) = t (1 - t/2 + ...), so its logarithm is xi - t/2
+        return 0.5 * math.exp(xi) - xi
+    return -math.log(softplus(xi))
+
+
+def _minus_log_softplus_slope(xi: float) -> float:
+    if xi < -30.0:
+        return 0.5 * math.exp(xi) - 1.0
+    return -sigmoid(xi) / softplus(xi)
+
+
+def _softplus_level(xi: float) -> float:
+    return math.exp(min(-xi, LARGEST_EXPONENT)) if xi < -30.0 else 1.0 / softplus(xi)
+
+
+COUPLINGS: dict[str, Coupling] = {
+    c.name: c
+    for c in (
+        Coupling("sigmoid", softplus, _softplus_of_minus, sigmoid, _softplus_of_minus_slope, _sigmoid_level),
+        Coupling("softplus", softplus, _minus_log_softplus, sigmoid, _minus_log_softplus_slope, _softplus_level),
+    )
+}
+
+
+def get(coupling: str | Coupling) -> Coupling:
+    """A coupling by name, or the `Coupling` itself."""
+    if isinstance(coupling, Coupling):
+        return coupling
+    if coupling in COUPLINGS:
+        return COUPLINGS[coupling]
+    raise ValueError(f"unknown coupling {coupling!r}{suggestion(str(coupling), COUPLINGS)}")

@@ -1,0 +1,71 @@
+"""The paper's synthetic data (sec. 7), with the truth beside them."""
+
+import numbers
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+Floats = NDArray[np.float64]
+
+STRIPS = ((0.2, 0.3, 1.0), (0.6, 0.7, 5.0))  # from, to, standard deviation of the noise
+STRIP_MEAN = -2.0
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """Samples X (n, 1), y (n,), and the true mean and standard deviation of y at each of them."""
+
+    X: Floats
+    y: Floats
+    mean: Floats
+    std: Floats
+
+
+def smooth(n: int = 2000, random_state: object = 0) -> Synthetic:
+    """Mean 3x + sin(2 pi x), standard deviation 1 + sin(4 pi x), x uniform on [0, 1]."""
+    rng = _rng(n, random_state)
+    x = rng.uniform(size=n)
+    mean, std = 3 * x + np.sin(2 * np.pi * x), 1 + np.sin(4 * np.pi * x)
+    return Synthetic(x[:, None], rng.normal(mean, std), mean, std)
+
+
+def two_strips(n: int = 2000, noisy: float = 0.8, random_state: object = 0) -> Synthetic:
+    """Clean data y = 3x + sin(2 pi x), and two strips of width 0.1 that hold the share `noisy` of all samples.
+
+    In the strips y has mean -2 and standard deviation 1 in the first, 5 in the second.
+    """
+    if not 0 <= noisy <= 1:
+        raise ValueError(f"noisy must be a share in [0, 1], got {noisy!r}.")
+    rng = _rng(n, random_state)
+    in_noise = rng.uniform(size=n) < noisy
+    second = rng.uniform(size=n) < 0.5
+    x = np.where(in_noise, np.where(second, STRIPS[1][0], STRIPS[0][0]) + 0.1 * rng.uniform(size=n), _clean(rng, n))
+    mean, std = two_strips_truth(x)
+    return Synthetic(x[:, None], mean + std * rng.normal(size=n), mean, std)
+
+
+def two_strips_truth(x: ArrayLike) -> tuple[Floats, Floats]:
+    """True mean and standard deviation of `two_strips` at x."""
+    x = np.asarray(x, np.float64)
+    mean, std = 3 * x + np.sin(2 * np.pi * x), np.zeros_like(x)
+    for start, stop, spread in STRIPS:
+        inside = (start <= x) & (x < stop)
+        mean, std = np.where(inside, STRIP_MEAN, mean), np.where(inside, spread, std)
+    return mean, std
+
+
+def _clean(rng: np.random.RandomState, n: int) -> Floats:
+    """Uniform on what the strips leave of [0, 1]: a uniform number on [0, 0.8], with the strips inserted."""
+    u = rng.uniform(0, 0.8, size=n)
+    for start, stop, _ in STRIPS:
+        u = np.where(u >= start, u + (stop - start), u)
+    return u
+
+
+def _rng(n: int, random_state: object) -> np.random.RandomState:
+    if not (isinstance(n, numbers.Integral) and n >= 1):
+        raise ValueError(f"n must be a positive whole number, got {n!r}.")
+    rng: np.random.RandomState = check_random_state(random_state)
+    return rng

@@ -1,0 +1,129 @@
+"""A network as a table: one row a layer, which slot it reads, which it writes, where its weights lie.
+
+Slots hold (rows, units); slot 0 is the input. A pair with one hidden layer of U units each is three rows: because both
+first layers read the same input, they are one layer of 2 U units, and each output reads its half.
+
+    (D inputs) -> (regressor's U | quantifier's U) -> y_r reads the left half, xi the right half
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aleator.engine.kernels import OUTPUT, RELU, TANH
+
+ACTIVATIONS = {"relu": RELU, "tanh": TANH}
+
+# OpenBLAS runs a product of up to this many multiplications in the calling thread, whatever number it may use.
+_ONE_THREAD = 262_144
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where one weight matrix lies: columns left..left+columns of an (inputs, width) matrix that begins at `start`."""
+
+    start: int
+    inputs: int
+    width: int
+    left: int
+    columns: int
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class Network:
+    """The table of layers (K, 8), the outputs (slot of y_r, M, slot of xi, Q), and where the matrices lie."""
+
+    layers: NDArray[np.int64]
+    outputs: NDArray[np.int64]
+    matrices: tuple[Weights, ...]
+    n_params: int
+
+    @property
+    def n_quantifiers(self) -> int:
+        """Outputs of the quantifier, Q; 0 without one."""
+        return int(self.outputs[3])
+
+    def rows_of_a_block(self, batch: int) -> int:
+        """How many rows go through the layers at a time: in cache, and too few for BLAS to start threads."""
+        largest = int((self.layers[:, 2] * self.layers[:, 3]).max())
+        return min(batch, max(16, min(256, _ONE_THREAD // largest)))
+
+    def start(self, seed: int) -> NDArray[np.float32]:
+        """Fresh parameters: Glorot uniform weights, zero biases."""
+        rng = np.random.default_rng(seed)
+        params = np.zeros(self.n_params, np.float32)
+        for m in self.matrices:
+            bound = np.sqrt(6.0 / (m.inputs + m.columns))
+            drawn = rng.uniform(-bound, bound, size=(m.inputs, m.columns))
+            block = params[m.start : m.start + m.inputs * m.width]
+            if m.transposed:
+                block.reshape(m.width, m.inputs)[:] = drawn.T
+            else:
+                block.reshape(m.inputs, m.width)[:, m.left : m.left + m.columns] = drawn
+        return params
+
+
+def network(
+    n_inputs: int,
+    hidden: tuple[int, ...],
+    *,
+    n_outputs: int,
+    n_quantifiers: int,
+    shared_layers: int = 0,
+    activation: str = "relu",
+) -> Network:
+    """A regressor with `n_outputs` and a quantifier with `n_quantifiers` outputs; either may be 0, then it is absent.
+
+    The first `shared_layers` hidden layers are common to both, the rest are separate.
+    """
+    build = _Builder(n_inputs, ACTIVATIONS[activation])
+    at = (0, 0, n_inputs)  # slot, first column, units in a row of the slot
+    for units in hidden[:shared_layers]:
+        at = build.hidden(at, (units,))
+    own = hidden[shared_layers:]
+    places = {"regressor": 0, "quantifier": 0}
+    wanted = [(name, n) for name, n in (("regressor", n_outputs), ("quantifier", n_quantifiers)) if n]
+    if len(own) == 1 and len(wanted) == 2:
+        slot, _, width = build.hidden(at, own * 2)
+        for k, (name, n) in enumerate(wanted):
+            places[name] = build.output((slot, k * own[0], width), own[0], n)
+    else:
+        for name, n in wanted:
+            branch = at
+            for units in own:
+                branch = build.hidden(branch, (units,))
+            places[name] = build.output(branch, branch[2], n)
+    outputs = np.array([places["regressor"], n_outputs, places["quantifier"], n_quantifiers], np.int64)
+    return Network(np.array(build.layers, np.int64), outputs, tuple(build.matrices), build.n_params)
+
+
+class _Builder:
+    """Hands out slots and places for weights while layers are appended."""
+
+    def __init__(self, n_inputs: int, kind: int) -> None:
+        self.kind = kind
+        self.slot = n_inputs  # the next free one; the input took 0..n_inputs
+        self.n_params = 0
+        self.layers: list[list[int]] = []
+        self.matrices: list[Weights] = []
+
+    def hidden(self, at: tuple[int, int, int], parts: tuple[int, ...]) -> tuple[int, int, int]:
+        """A hidden layer of sum(parts) units, each part initialised as a layer of its own."""
+        source, _, inputs = at
+        units, start = sum(parts), self.n_params
+        for k, columns in enumerate(parts):
+            self.matrices.append(Weights(start, inputs, units, sum(parts[:k]), columns))
+        return self._append(source, inputs, units, self.kind, 0, inputs), 0, units
+
+    def output(self, at: tuple[int, int, int], inputs: int, units: int) -> int:
+        source, left, stride = at
+        self.matrices.append(Weights(self.n_params, inputs, units, 0, units, transposed=True))
+        return self._append(source, inputs, units, OUTPUT, left, stride)
+
+    def _append(self, source: int, inputs: int, units: int, kind: int, left: int, stride: int) -> int:
+        self.layers.append([source, self.slot, inputs, units, self.n_params, kind, left, stride])
+        self.n_params += (inputs + 1) * units
+        self.slot += units
+        return self.slot - units

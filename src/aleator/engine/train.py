@@ -1,0 +1,227 @@
+"""Run it: members through the compiled loops, a chunk of epochs at a time, on as many threads as wanted.
+
+A member is a network of its own with its own rows, seed, lam and learning rate; nothing is shared but the data, which
+is only read. So the result for a member is the same to the last bit alone or among others, on one thread or many.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aleator.compiled import HEAD_SIGNATURE, LOSS_SIGNATURE, compiled, frozen
+from aleator.engine import kernels
+from aleator.engine.network import Network
+from aleator.heads import Head
+from aleator.losses import Loss
+
+# Between two looks at progress and interruption: about a twentieth of a second of work on a small network.
+STEPS_OF_A_CHUNK = 20_000
+
+# Rows that go through the layers together when nothing is learned.
+ROWS_OF_A_BLOCK = 64
+
+OPTIMIZERS = {"nesterov": kernels.NESTEROV, "adam": kernels.ADAM}
+
+
+class DivergenceError(ArithmeticError):
+    """Training left the finite numbers; the message names the member and the epoch."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What members learn from: only read, and shared between them.
+
+    X (n, D) float32 or float64, standardised on the fly to (X - shift) * scale; Y (n, M) the target in the units the
+    network works in; weight (n,), of mean 1 over a member's rows; frame (M, 3): the loss of output m is
+    factor * L(shift + scale y, shift + scale y_r).
+    """
+
+    X: NDArray[np.floating]
+    shift: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    Y: NDArray[np.float32]
+    weight: NDArray[np.float64]
+    frame: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One network to train: which rows, which chance, and lam and learning rate at each epoch."""
+
+    data: Data
+    rows: NDArray[np.int64]
+    seed: int
+    lams: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all members have in common."""
+
+    network: Network
+    loss: Loss
+    head: Head
+    batch_size: int
+    optimizer: str = "nesterov"
+    momentum: float = 0.9
+    beta2: float = 0.999
+    l2: float = 0.0
+    clip: float = 0.0
+
+
+@dataclass
+class Run:
+    """How far a member has come: enough to go on from here, in this process or another."""
+
+    params: NDArray[np.float32]
+    moments: NDArray[np.float32]
+    epoch: int = 0
+    trace: list[NDArray[np.float64]] = field(default_factory=list)  # (epochs, 2) each: joint loss, regressor's loss
+
+    @property
+    def history(self) -> NDArray[np.float64]:
+        """Mean joint loss and mean loss of the regressor in each epoch so far, (epochs, 2)."""
+        return np.concatenate([np.empty((0, 2)), *self.trace])
+
+
+# Called after each chunk with the member's number and its run so far; True ends the member's training.
+Watch = Callable[[int, Run], bool]
+
+
+def begin(plan: Plan, member: Member) -> Run:
+    params = plan.network.start(member.seed)
+    return Run(params, np.zeros((2, params.size), np.float32))
+
+
+def advance(plan: Plan, member: Member, run: Run, epochs: int, number: int = 0) -> None:
+    """Train `run` for that many epochs more, or to the end of the member's schedule if that comes first."""
+    until = min(run.epoch + epochs, member.rates.size)
+    trace = np.zeros((until - run.epoch, 2))
+    data = member.data
+    batch = min(plan.batch_size, member.rows.size)
+    status, epoch = kernels.compiled(kernels.run_epochs, data.X.dtype.name)(
+        *_sample(data, member.rows),
+        *_table(plan.network, plan.network.rows_of_a_block(batch)),
+        *_functions(plan),
+        run.params,
+        run.moments,
+        np.uint64(member.seed),
+        run.epoch,
+        frozen(member.rates[run.epoch : until]),
+        frozen(member.lams[run.epoch : until]),
+        batch,
+        member.dropout,
+        plan.l2,
+        plan.clip,
+        OPTIMIZERS[plan.optimizer],
+        plan.momentum,
+        plan.beta2,
+        trace,
+    )
+    where = f"member {number}, epoch {epoch + 1}"
+    if status == kernels.DIVERGED:
+        raise DivergenceError(
+            f"training diverged in {where}: the weights or the loss are no longer finite. Lower learning_rate "
+            f"(it was {member.rates[epoch]:g}) or set clip."
+        )
+    if status == kernels.BAD_LOSS:
+        raise ValueError(f"loss {plan.loss.name!r} became negative or not finite in {where}; it must be >= 0.")
+    run.trace.append(trace)
+    run.epoch = until
+
+
+def train(
+    plan: Plan,
+    members: Sequence[Member],
+    *,
+    threads: int = 1,
+    chunk: int | None = None,
+    watch: Watch | None = None,
+    runs: Sequence[Run] | None = None,
+) -> list[Run]:
+    """Train every member to the end of its schedule, or until `watch` ends it; goes on from `runs` if given.
+
+    An error or an interruption in one member stops all at their next chunk, and is raised.
+    """
+    runs = [begin(plan, member) for member in members] if runs is None else list(runs)
+    stop = threading.Event()
+
+    def work(number: int) -> None:
+        member, run = members[number], runs[number]
+        steps = -(-member.rows.size // min(plan.batch_size, member.rows.size))
+        size = chunk or max(1, STEPS_OF_A_CHUNK // steps)
+        try:
+            while run.epoch < member.rates.size and not stop.is_set():
+                advance(plan, member, run, size, number)
+                if watch is not None and watch(number, run):
+                    return
+        except BaseException:
+            stop.set()
+            raise
+
+    if threads == 1 or len(members) == 1:
+        for number in range(len(members)):
+            work(number)
+        return runs
+    with ThreadPoolExecutor(threads, thread_name_prefix="aleator") as pool:
+        futures = [pool.submit(work, number) for number in range(len(members))]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            stop.set()
+            for future in futures:
+                future.cancel()
+            raise
+    return runs
+
+
+def forward(
+    network: Network,
+    params: NDArray[np.float32],
+    X: NDArray[np.floating],
+    shift: NDArray[np.float64],
+    scale: NDArray[np.float64],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """y_r (n, M) and xi (n, Q) of one member, compiled, a block of rows at a time: memory is that of the result.
+
+    A row's result does not depend on the rows beside it, so a table too large to hold can be fed in pieces.
+    """
+    y_r = np.empty((len(X), int(network.outputs[1])), np.float32)
+    xi = np.empty((len(X), int(network.outputs[3])), np.float32)
+    table = _table(network, ROWS_OF_A_BLOCK)
+    kernels.compiled(kernels.run_forward, X.dtype.name)(
+        frozen(X), frozen(shift), frozen(scale), *table, frozen(params), y_r, xi
+    )
+    return y_r, xi
+
+
+def evaluate(
+    plan: Plan, data: Data, rows: NDArray[np.int64], params: NDArray[np.float32], lam: float
+) -> tuple[float, float]:
+    """Mean joint loss and mean loss of the regressor over `rows`, without dropout."""
+    mean_joint, mean_loss = kernels.compiled(kernels.run_evaluate, data.X.dtype.name)(
+        *_sample(data, rows), *_table(plan.network, ROWS_OF_A_BLOCK), *_functions(plan), frozen(params), lam
+    )
+    return float(mean_joint), float(mean_loss)
+
+
+def _sample(data: Data, rows: NDArray[np.int64]) -> tuple[Any, ...]:
+    arrays = (data.X, data.shift, data.scale, data.Y, data.weight, data.frame, rows)
+    return tuple(frozen(a) for a in arrays)
+
+
+def _table(network: Network, rows_of_a_block: int) -> tuple[Any, ...]:
+    return frozen(network.layers), frozen(network.outputs), rows_of_a_block
+
+
+def _functions(plan: Plan) -> tuple[Any, ...]:
+    value, slope = compiled(plan.loss.value, LOSS_SIGNATURE), compiled(plan.loss.slope, LOSS_SIGNATURE)
+    return value, slope, compiled(plan.head.evaluate, HEAD_SIGNATURE)

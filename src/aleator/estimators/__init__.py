@@ -1,0 +1,17 @@
+"""The scikit-learn skin: estimators that read tables, train through the engine, and answer in the user's units."""
+
+from os import PathLike
+from typing import Any
+
+from aleator.estimators import saving
+from aleator.estimators.pair import PairEnsemble, PairRegressor
+from aleator.estimators.prediction import Prediction
+
+__all__ = ["PairEnsemble", "PairRegressor", "Prediction", "load"]
+
+KINDS = {kind.__name__: kind for kind in (PairRegressor, PairEnsemble)}
+
+
+def load(path: str | PathLike[str]) -> Any:
+    """Read a model that `save` wrote. Nothing in the file is executed; a damaged file is refused with a ValueError."""
+    return saving.load(path, KINDS)

@@ -1,0 +1,56 @@
+"""Conformal intervals with the expected loss as the local scale: exact coverage for finite samples, any loss.
+
+The score of a calibration row is its loss in units of what was expected, L(y, y_r) / e(x). With q the
+ceil((n + 1) coverage)-th smallest score of n rows, the interval is the level set {y: L(y, y_r) <= q e(x)}. If the
+calibration rows and the new one are exchangeable and none of them was used in training, it contains y with
+probability at least `coverage`, and at most 1 / (n + 1) more if no two scores are equal.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aleator.losses import Loss
+
+Floats = NDArray[np.float64]
+
+
+def scores(realised: Floats, expected: Floats) -> Floats:
+    """Sorted along the rows, which come first; a loss of 0 where 0 was expected scores 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(realised == 0, 0.0, realised / expected)
+    return np.sort(ratio, axis=0)
+
+
+def quantile(sorted_scores: Floats, coverage: float) -> Floats:
+    n = len(sorted_scores)
+    rank = math.ceil((n + 1) * coverage - 1e-9)
+    if rank > n:
+        needed = math.ceil(coverage / (1 - coverage) - 1e-9)
+        raise ValueError(f"coverage={coverage:g} needs at least {needed} calibration rows, there are {n}.")
+    level: Floats = sorted_scores[rank - 1]
+    return level
+
+
+def level_set(loss: Loss, y_pred: Floats, level: Floats) -> tuple[Floats, Floats]:
+    """The ends of {y: loss(y, y_pred) <= level}, for a loss that grows on both sides of the prediction."""
+    return y_pred - _reach(loss, y_pred, level, -1.0), y_pred + _reach(loss, y_pred, level, 1.0)
+
+
+def _reach(loss: Loss, y_pred: Floats, level: Floats, side: float) -> Floats:
+    """How far y can go to one side before the loss exceeds the level."""
+    if loss.degree is not None:  # L(y_r + t, y_r) = t^p L(1, 0)
+        reach: Floats = (level / loss.value(side, 0.0)) ** (1.0 / loss.degree)
+        return reach
+    low, high = np.zeros_like(y_pred), np.ones_like(y_pred)
+    for _ in range(1100):  # doublings from 1 to the end of float64
+        short = loss(y_pred + side * high, y_pred) <= level
+        if not short.any():
+            break
+        high = np.where(short, 2.0 * high, high)
+    for _ in range(200):  # halvings; the middle reaches an end of its bracket long before
+        middle = 0.5 * (low + high)
+        inside = loss(y_pred + side * middle, y_pred) <= level
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return low

@@ -1,0 +1,92 @@
+"""What a model says about rows: from the networks' outputs to predictions and losses in the user's units."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aleator import mixtures
+from aleator.engine import Network, forward
+from aleator.estimators.table import Scaling, Units
+from aleator.heads import Head
+from aleator.losses import Loss
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predictions and how wrong they will be, in the units of the target and of the loss.
+
+    mean (n,) or (n, m); expected_loss = aleatoric + epistemic, each (n,), or (n, m) with one quantifier per output.
+    The aleatoric part is the noise of the data, the epistemic part what the members of an ensemble disagree on.
+    """
+
+    mean: Floats
+    expected_loss: Floats
+    aleatoric: Floats
+    epistemic: Floats
+    loss: str = "squared"
+
+    @property
+    def std(self) -> Floats:
+        """Standard deviation of the target around the prediction: the root of the expected squared loss."""
+        if self.loss != "squared":
+            raise ValueError(f"std belongs to the squared loss; this model was trained with the {self.loss} loss.")
+        return np.sqrt(self.expected_loss)
+
+    def to_frame(self, index: pd.Index | None = None) -> pd.DataFrame:
+        """A table, one row a sample; several outputs get numbered columns."""
+        parts = {"mean": self.mean, "expected_loss": self.expected_loss}
+        if self.loss == "squared":
+            parts["std"] = self.std
+        parts |= {"aleatoric": self.aleatoric, "epistemic": self.epistemic}
+        columns = {}
+        for name, values in parts.items():
+            if values.ndim == 1:
+                columns[name] = values
+            else:
+                columns |= {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}
+        return pd.DataFrame(columns, index=index)
+
+
+@dataclass(frozen=True)
+class Readout:
+    """How the outputs of a network are read: the head's meaning of xi, and the scaling and units of the table."""
+
+    network: Network
+    head: Head
+    loss: Loss
+    scaling: Scaling
+    units: Units
+
+    def outputs(self, params: NDArray[np.float32], X: NDArray[np.floating]) -> tuple[Floats, NDArray[np.float32]]:
+        """Prediction (n, M) in the target's units and xi (n, Q) of one member."""
+        y_r, xi = forward(self.network, params, X, self.scaling.x_mean, self.scaling.x_scale)
+        return self.scaling.restored(y_r), xi
+
+    def mixed(
+        self, outputs: Sequence[tuple[Floats, NDArray[np.float32]]], lams: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Mean (n, M), aleatoric and epistemic loss (n, Q) of the mixture of members."""
+        if self.head.expected_loss is None:
+            raise ValueError(f"the head {self.head.name!r} has no quantifier, so there is no uncertainty to tell.")
+        mu = np.stack([mu for mu, _ in outputs])  # (K, n, M)
+        expected = np.stack(
+            [self.units.unit * self.head.expected_loss(xi, lam) for (_, xi), lam in zip(outputs, lams, strict=True)]
+        )  # (K, n, Q)
+        if len(mu) == 1:  # the rules below, exactly
+            return mu[0], expected[0], np.zeros_like(expected[0])
+        rule = mixtures.of(self.loss)
+        if mu.shape == expected.shape:
+            return rule(mu, expected)
+        mean, aleatoric, epistemic = rule(mu, expected[:, :, 0])
+        return mean, aleatoric[:, None], epistemic[:, None]
+
+    def losses(self, Y: Floats, mean: Floats) -> Floats:
+        """Realised loss (n, Q): summed over the outputs that share a quantifier."""
+        each = self.loss(Y, mean)  # (n, M)
+        summed: Floats = each.reshape(len(each), len(self.units.unit), -1).sum(axis=2)
+        return summed

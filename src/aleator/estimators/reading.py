@@ -1,0 +1,187 @@
+"""Reading what users pass in, with errors that say what is wrong and where."""
+
+import math
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from aleator.engine import ACTIVATIONS, OPTIMIZERS
+from aleator.names import suggestion
+
+Floats = NDArray[np.float64]
+Rule = tuple[Callable[[Any], bool], str]
+
+
+def number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def whole(value: Any, least: int) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def _units(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and all(whole(units, 1) for units in value)
+
+
+# What each parameter must be. An estimator is checked against the rules for the parameters it has.
+RULES: dict[str, Rule] = {
+    "lam": (lambda v: callable(v) or (number(v) and v > 0), "a positive number or a function of the epoch"),
+    "hidden": (_units, "a tuple of positive whole numbers, one for each hidden layer"),
+    "shared_layers": (lambda v: whole(v, 0), "a whole number >= 0"),
+    "dropout": (lambda v: number(v) and 0 <= v < 1, "a number in [0, 1)"),
+    "learning_rate": (lambda v: callable(v) or (number(v) and v > 0), "a positive number or a function of the epoch"),
+    "momentum": (lambda v: number(v) and 0 <= v < 1, "a number in [0, 1)"),
+    "l2": (lambda v: number(v) and v >= 0, "a number >= 0"),
+    "clip": (lambda v: v is None or (number(v) and v > 0), "a positive number or None"),
+    "epochs": (lambda v: v is None or whole(v, 1), "a whole number >= 1 or None"),
+    "batch_size": (lambda v: whole(v, 1), "a whole number >= 1"),
+    "validation_fraction": (lambda v: number(v) and 0 < v < 1, "a number strictly between 0 and 1"),
+    "patience": (lambda v: whole(v, 1), "a whole number >= 1"),
+    "n_members": (lambda v: whole(v, 1), "a whole number >= 1"),
+    "n_jobs": (lambda v: v is None or (whole(abs(v), 1) if isinstance(v, numbers.Integral) else False),
+               "a whole number other than 0, or None"),
+}  # fmt: skip
+NAMES = {"activation": ACTIVATIONS, "optimizer": OPTIMIZERS}
+
+
+def check_parameters(estimator: BaseEstimator) -> None:
+    params = estimator.get_params(deep=False)
+    for name, (fine, text) in RULES.items():
+        if name in params and not fine(params[name]):
+            raise ValueError(f"{name} must be {text}, got {params[name]!r}.")
+    for name, known in NAMES.items():
+        if name in params and params[name] not in known:
+            raise ValueError(f"unknown {name} {params[name]!r}{suggestion(str(params[name]), known)}")
+    if "shared_layers" in params and params["shared_layers"] > len(params["hidden"]):
+        raise ValueError(
+            f"shared_layers must be at most the number of hidden layers, {len(params['hidden'])}, "
+            f"got {params['shared_layers']}."
+        )
+
+
+def schedule(name: str, value: Any, epochs: int) -> Floats:
+    """A number, or a function of the epoch counted from 0, as one positive value for each epoch."""
+    values = np.array([value(epoch) for epoch in range(epochs)] if callable(value) else [value] * epochs, np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if len(wrong):
+        raise ValueError(f"{name} must be positive at every epoch, but {name}({wrong[0]}) is {values[wrong[0]]!r}.")
+    return values
+
+
+def training_rows(
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
+) -> tuple[NDArray[np.floating], Floats, Floats | None]:
+    """X (n, D) contiguous, y (n,) or (n, M) and weights or None, all finite."""
+    _refuse_text(X)
+    _refuse_reordered(estimator, X, reset)
+    with _Located(X, y):
+        X, y = validate_data(
+            estimator,
+            X,
+            y,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            order="C",
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2 if reset else 1,
+        )
+    y = np.asarray(y, np.float64)
+    if y.size == 0:
+        raise ValueError(f"y has no columns: its shape is {y.shape}.")
+    if sample_weight is None:
+        return X, y, None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if np.count_nonzero(weight) < 2:
+        raise ValueError("sample_weight is zero for all rows but at most one; nothing is left to learn from.")
+    return X, y, weight
+
+
+def columns(y: Floats) -> Floats:
+    """(n,) as (n, 1)."""
+    return y.reshape(len(y), -1)
+
+
+def new_rows(estimator: BaseEstimator, X: Any) -> NDArray[np.floating]:
+    """X (n, D) contiguous and finite, with the columns seen in fit."""
+    _refuse_text(X)
+    _refuse_reordered(estimator, X, reset=False)
+    with _Located(X, None):
+        rows: NDArray[np.floating] = validate_data(estimator, X, reset=False, dtype=[np.float64, np.float32], order="C")
+    return rows
+
+
+def _refuse_text(X: Any) -> None:
+    if not isinstance(X, pd.DataFrame):
+        return
+    for name, column in X.items():
+        if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+            continue
+        try:
+            if column.dtype.kind in "mM":
+                raise TypeError("dates are numbers only by accident")
+            np.asarray(column, dtype=np.float64)
+        except (TypeError, ValueError):
+            example = column.dropna().iloc[0] if column.notna().any() else None
+            raise ValueError(
+                f"column {name!r} is not numeric (dtype {column.dtype}, for example {example!r}); encode it first, "
+                "for instance with sklearn.preprocessing.OneHotEncoder in a pipeline."
+            ) from None
+
+
+def _refuse_reordered(estimator: Any, X: Any, reset: bool) -> None:
+    """scikit-learn's own message does not say which column is out of place."""
+    seen = getattr(estimator, "feature_names_in_", None)
+    if reset or seen is None or not isinstance(X, pd.DataFrame):
+        return
+    given = list(X.columns)
+    if given != list(seen) and sorted(map(str, given)) == sorted(map(str, seen)):
+        k = next(k for k, (a, b) in enumerate(zip(given, seen, strict=True)) if a != b)
+        raise ValueError(
+            "The feature names should match those that were passed during fit.\n"
+            "Feature names must be in the same order as they were in fit.\n"
+            f"Column {k} is {given[k]!r} here and was {seen[k]!r} in fit."
+        )
+
+
+class _Located:
+    """Adds the first place of a NaN or an infinity to scikit-learn's message."""
+
+    def __init__(self, X: Any, y: Any) -> None:
+        self.tables = {"X": X, "y": y}
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        text = str(error)
+        if kind is None or not issubclass(kind, ValueError) or not ("NaN" in text or "infinity" in text):
+            return
+        name = "y" if "Input y" in text else "X"
+        place = _first_not_finite(self.tables[name])
+        if place:
+            first, *rest = text.splitlines()
+            raise ValueError("\n".join([f"{first} The first is in {name} at {place}.", *rest])) from None
+
+
+def _first_not_finite(table: Any) -> str | None:
+    try:
+        values = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    bad = np.argwhere(~np.isfinite(values.reshape(len(values), -1)))
+    if not len(bad):
+        return None
+    row, column = bad[0]
+    if values.ndim == 1:
+        return f"row {row}"
+    return (
+        f"row {row}, column {table.columns[column]!r}" if hasattr(table, "columns") else f"row {row}, column {column}"
+    )

@@ -1,0 +1,158 @@
+"""From a user's table to the engine's data: a weighted set of rows, standardised, in a frame for the loss.
+
+Training depends on the table as a *weighted set*: rows are put into lexicographic order, equal rows are merged with
+their weights added, rows of weight zero are left out. So the model is the same to the last bit whatever the order of
+the rows, and a weight of 2 is the same as the row twice. No row is copied: all of this is an array of indices.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aleator.engine import Data
+from aleator.losses import Loss
+
+Floats = NDArray[np.float64]
+_BLOCK = 16_384  # rows looked at together
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Mean and spread of the columns of X (D,) and of Y (M,) over a weighted set of rows.
+
+    A column that never changes has spread 0; it is then ignored by the network, also where it changes later.
+    """
+
+    x_mean: Floats
+    x_spread: Floats
+    y_mean: Floats
+    y_spread: Floats
+
+    @property
+    def x_scale(self) -> Floats:
+        """What the engine multiplies by: one over the spread, 0 for a column that never changes."""
+        return np.divide(1.0, self.x_spread, out=np.zeros_like(self.x_spread), where=self.x_spread > 0)
+
+    def standardised(self, Y: Floats) -> NDArray[np.float32]:
+        """Y (n, M) in the network's units; 0 where the target never changes."""
+        spread = np.where(self.y_spread > 0, self.y_spread, 1.0)
+        return ((Y - self.y_mean) / spread * (self.y_spread > 0)).astype(np.float32)
+
+    def restored(self, y_r: NDArray[np.float32]) -> Floats:
+        """The network's output (n, M) in the target's units."""
+        return self.y_mean + self.y_spread * y_r
+
+
+@dataclass(frozen=True)
+class Units:
+    """How the engine measures the loss: the frame (M, 3) of each output and the unit (Q,) it divides by.
+
+    One unit is the loss of missing by one standard deviation of the target (the mean of both sides), summed over the
+    outputs that share a quantifier. In these units lam means the same for every loss and every scale of y; for the
+    squared loss they are those of the paper, which standardises y.
+    """
+
+    frame: Floats
+    unit: Floats
+
+
+def weighted_set(X: NDArray[np.floating], Y: Floats, weight: Floats | None) -> tuple[NDArray[np.int64], Floats]:
+    """Indices of the distinct rows of positive weight, in lexicographic order, and the weight of every row of X."""
+    n = len(X)
+    order = np.arange(n) if weight is None else np.flatnonzero(weight)
+    order, ties = _sorted(order, [*X.T, *Y.T])
+    weight = np.ones(n) if weight is None else weight.astype(np.float64)
+    if len(ties):  # positions that repeat the one before
+        first = np.ones(len(order), bool)
+        first[ties] = False
+        total = np.bincount(np.cumsum(first) - 1, weight[order])
+        order = order[first]
+        weight[order] = total
+    return order, weight / np.mean(weight[order])
+
+
+def _sorted(
+    order: NDArray[np.int64], columns: list[NDArray[np.floating]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sort by the columns in turn, looking at a later one only where the earlier ones tie.
+
+    Returns the order and the positions in it that equal their predecessor in all columns.
+    """
+    group = np.zeros(len(order), np.int64)  # rows not told apart so far
+    tied = np.arange(len(order))  # positions in groups of two and more
+    for column in columns:
+        if not len(tied):
+            break
+        values = column[order[tied]]
+        place = np.lexsort((order[tied], values, group[tied]))
+        order[tied], values = order[tied][place], values[place]
+        apart = np.ones(len(tied), bool)
+        apart[1:] = (np.diff(group[tied]) != 0) | (values[1:] != values[:-1])
+        group[tied] = np.cumsum(apart)
+        alone = apart & np.append(apart[1:], True)
+        tied = tied[~alone]
+    repeats = np.zeros(len(order), bool)
+    repeats[tied[1:]] = (np.diff(tied) == 1) & (np.diff(group[tied]) == 0)
+    return order, np.flatnonzero(repeats)
+
+
+def scaling(X: NDArray[np.floating], Y: Floats, rows: NDArray[np.int64], weight: Floats) -> Scaling:
+    return Scaling(*_moments(X, rows, weight), *_moments(Y, rows, weight))
+
+
+def _moments(A: NDArray[np.floating], rows: NDArray[np.int64], weight: Floats) -> tuple[Floats, Floats]:
+    """Weighted mean and standard deviation of each column, block by block and safe at the ends of float64's range."""
+    blocks = [rows[lo : lo + _BLOCK] for lo in range(0, len(rows), _BLOCK)]
+    low = np.min([A[b].min(axis=0) for b in blocks], axis=0).astype(np.float64)
+    high = np.max([A[b].max(axis=0) for b in blocks], axis=0).astype(np.float64)
+    size = np.maximum(np.abs(low), np.abs(high))
+    size[size == 0] = 1.0
+    mass = weight[rows].sum()
+    mean = size * sum(weight[b] @ (A[b] / size) for b in blocks) / mass
+    mean = np.where(low == high, low, mean)
+    reach = np.maximum(high - mean, mean - low)
+    reach[reach == 0] = 1.0
+    variance = sum(weight[b] @ ((A[b] - mean) / reach) ** 2 for b in blocks) / mass
+    return mean, np.where(low == high, 0.0, reach * np.sqrt(variance))
+
+
+def units(loss: Loss, scales: Scaling, per_output: bool) -> Units:
+    mean, spread = scales.y_mean, scales.y_spread
+    if loss.degree is not None:  # on the standardised target, so that the unit of y cannot matter
+        with np.errstate(over="ignore"):
+            power = spread**loss.degree
+        size = (loss.value(1.0, 0.0) + loss.value(-1.0, 0.0)) / 2 * power
+        frame = np.column_stack([np.zeros_like(mean), np.ones_like(mean), power])
+    else:
+        size = np.array([(loss.value(m + s, m) + loss.value(m - s, m)) / 2 for m, s in zip(mean, spread, strict=True)])
+        frame = np.column_stack([mean, spread, np.ones_like(mean)])
+    unit = size if per_output else size.sum(keepdims=True)
+    if not np.all(np.isfinite(unit)):
+        raise ValueError(f"the {loss.name} loss of missing by one standard deviation of y, {spread}, is not finite.")
+    whole = np.where(unit > 0, unit, 1.0)
+    # Rounded to float32, so that a last bit of the spread, which depends on the unit of y, cannot show.
+    frame[:, 2] = (frame[:, 2] / whole).astype(np.float32)
+    return Units(frame, unit)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A weighted set of rows, ready for the engine."""
+
+    rows: NDArray[np.int64]
+    scaling: Scaling
+    units: Units
+    data: Data
+
+
+def table(X: NDArray[np.floating], Y: Floats, weight: Floats | None, loss: Loss, per_output: bool) -> Table:
+    rows, weight = weighted_set(X, Y, weight)
+    scales = scaling(X, Y, rows, weight)
+    measure = units(loss, scales, per_output)
+    return Table(rows, scales, measure, framed(X, Y, weight, scales, measure))
+
+
+def framed(X: NDArray[np.floating], Y: Floats, weight: Floats, scales: Scaling, measure: Units) -> Data:
+    """The engine's view of rows, in a scaling and units learned before."""
+    return Data(X, scales.x_mean, scales.x_scale, scales.standardised(Y), weight, measure.frame)

@@ -1,0 +1,142 @@
+"""Heads: what one sample adds to the training objective, as a function of its loss L and the quantifier's xi.
+
+A training method differs from another by this one value. With L = L_r(y, y_r), summed over the outputs that share a
+quantifier, and xi the quantifier's last pre-activation, a head is
+
+    (L, xi, lam) -> value, d value / dL, d value / dxi,
+
+and the chain rule gives the regressor its derivative: d value / dy_r = (d value / dL) (dL / dy_r).
+
+| head | value | expected loss |
+| --- | --- | --- |
+| joint(coupling) | L f(xi) + lam g(xi), eq. (1) of the paper | lam level(xi) |
+| gaussian | L / (2 V) + ln(V) / 2, V = softplus(xi) + 1e-6, with the squared loss | V |
+| laplace | L / b + ln b, b = softplus(xi) + 1e-6, with the absolute loss | b |
+| plain | L | none: no quantifier |
+
+A quantifier for a regressor that is already there uses the joint head with the losses as data: see `given`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from aleator.compiled import COUPLING_SIGNATURE, compiled, mapped
+from aleator.couplings import COUPLINGS, Coupling
+from aleator.losses import Loss
+
+Triple = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Head:
+    """``evaluate(L, xi, lam)`` gives value and derivatives; ``expected_loss(xi, lam)`` reads the quantifier."""
+
+    name: str
+    evaluate: Callable[[float, float, float], Triple]
+    expected_loss: Callable[[ArrayLike, float], NDArray[np.float64]] | None
+
+    @property
+    def quantifies(self) -> bool:
+        """Whether there is a quantifier at all."""
+        return self.expected_loss is not None
+
+
+# ---------------------------------------------------------------- joint loss
+
+# The two couplings of the paper with their common terms computed once: one exponential, one or two logarithms.
+
+
+def _joint_sigmoid(L: float, xi: float, lam: float) -> Triple:
+    t = math.exp(-abs(xi))
+    f = max(xi, 0.0) + math.log1p(t)
+    sigma = 1.0 / (1.0 + t) if xi >= 0.0 else t / (1.0 + t)
+    rest = t / (1.0 + t) if xi >= 0.0 else 1.0 / (1.0 + t)
+    return L * f + lam * (f - xi), f, L * sigma - lam * rest
+
+
+def _joint_softplus(L: float, xi: float, lam: float) -> Triple:
+    t = math.exp(-abs(xi))
+    f = max(xi, 0.0) + math.log1p(t)
+    sigma = 1.0 / (1.0 + t) if xi >= 0.0 else t / (1.0 + t)
+    if xi < -30.0:
+        return L * f + lam * (0.5 * t - xi), f, L * sigma + lam * (0.5 * t - 1.0)
+    return L * f - lam * math.log(f), f, L * sigma - lam * sigma / f
+
+
+_FUSED = {"sigmoid": _joint_sigmoid, "softplus": _joint_softplus}
+
+
+def joint(coupling: Coupling) -> Head:
+    """The paper's joint loss L f + lam g."""
+    if COUPLINGS.get(coupling.name) is coupling:
+        return Head(f"joint-{coupling.name}", _FUSED[coupling.name], coupling.expected_loss)
+    return Head(f"joint-{coupling.name}", composed(coupling), coupling.expected_loss)
+
+
+def composed(coupling: Coupling) -> Callable[[float, float, float], Triple]:
+    """The joint loss from the four functions of any coupling."""
+    parts = (coupling.f, coupling.g, coupling.df, coupling.dg)
+    f, g, df, dg = (compiled(part, COUPLING_SIGNATURE) for part in parts)
+
+    def evaluate(L: float, xi: float, lam: float) -> Triple:
+        return L * f(xi) + lam * g(xi), f(xi), L * df(xi) + lam * dg(xi)
+
+    return evaluate
+
+
+def _given(y: float, y_r: float) -> float:
+    return y
+
+
+def _given_slope(y: float, y_r: float) -> float:
+    return 0.0
+
+
+# The "loss" of a sample whose loss is already known and stands in place of its target.
+given = Loss("given", _given, _given_slope)
+
+# ---------------------------------------------------------------- likelihoods
+
+LEAST_SPREAD = 1e-6
+
+
+def _gaussian(L: float, xi: float, lam: float) -> Triple:
+    t = math.exp(-abs(xi))
+    V = max(xi, 0.0) + math.log1p(t) + LEAST_SPREAD
+    sigma = 1.0 / (1.0 + t) if xi >= 0.0 else t / (1.0 + t)
+    return 0.5 * L / V + 0.5 * math.log(V), 0.5 / V, 0.5 * (1.0 - L / V) / V * sigma
+
+
+def _laplace(L: float, xi: float, lam: float) -> Triple:
+    t = math.exp(-abs(xi))
+    b = max(xi, 0.0) + math.log1p(t) + LEAST_SPREAD
+    sigma = 1.0 / (1.0 + t) if xi >= 0.0 else t / (1.0 + t)
+    return L / b + math.log(b), 1.0 / b, (1.0 - L / b) / b * sigma
+
+
+def _spread(xi: float) -> float:
+    return max(xi, 0.0) + math.log1p(math.exp(-abs(xi))) + LEAST_SPREAD
+
+
+def _spread_as_loss(xi: ArrayLike, lam: float) -> NDArray[np.float64]:
+    return mapped(_spread, xi)
+
+
+# ---------------------------------------------------------------- no quantifier
+
+
+def _plain(L: float, xi: float, lam: float) -> Triple:
+    return L, 1.0, 0.0
+
+
+HEADS: dict[str, Head] = {
+    "joint-sigmoid": joint(COUPLINGS["sigmoid"]),
+    "joint-softplus": joint(COUPLINGS["softplus"]),
+    "gaussian": Head("gaussian", _gaussian, _spread_as_loss),
+    "laplace": Head("laplace", _laplace, _spread_as_loss),
+    "plain": Head("plain", _plain, None),
+}

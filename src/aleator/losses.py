@@ -1,0 +1,187 @@
+"""Losses of a regressor, per sample: L(y, y_r) >= 0 and its slope dL/dy_r.
+
+A loss is a value made of two scalar functions. The expected loss that aleator predicts is in the units of this value,
+measured on the target as the user gave it. Nothing here averages; the trainer does.
+
+| name | L(y, y_r), r = y_r - y | minimised by |
+| --- | --- | --- |
+| squared | r^2 | the mean |
+| absolute | abs(r) | the median |
+| huber(delta) | r^2 / 2 if abs(r) <= delta, else delta (abs(r) - delta / 2) | in between |
+| pinball(q) | q max(-r, 0) + (1 - q) max(r, 0) | the q-quantile |
+| logcosh | log cosh r | in between |
+"""
+
+import functools
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from aleator.compiled import mapped
+from aleator.names import suggestion
+
+Scalar = Callable[[float, float], float]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss: its value and the derivative of that value with respect to the prediction.
+
+    ``value(y, y_r)`` and ``slope(y, y_r)`` take and return floats and are compiled when first used: plain arithmetic,
+    ``math``, ``if``. ``degree`` is p where L(a + c y, a + c y_r) = c^p L(y, y_r) for every c > 0 and a; the engine
+    then works on the standardised target and results scale with the unit of y to the last bit. None if there is no p.
+
+    >>> late = Loss("late", lambda y, y_r: 5 * (y - y_r) if y > y_r else y_r - y,
+    ...             lambda y, y_r: -5.0 if y > y_r else 1.0, degree=1)
+    >>> late([3.0, 1.0], [1.0, 3.0])
+    array([10.,  2.])
+    """
+
+    name: str
+    value: Scalar
+    slope: Scalar
+    degree: int | None = None
+
+    def __call__(self, y: ArrayLike, y_pred: ArrayLike) -> NDArray[np.float64]:
+        """The loss of each sample; arrays broadcast."""
+        return mapped(self.value, y, y_pred)
+
+    def __reduce__(self) -> Any:
+        if is_shipped(self):  # functions made inside a function cannot be pickled, their name can
+            return get, (self.name,)
+        return Loss, (self.name, self.value, self.slope, self.degree)
+
+
+def _squared(y: float, y_r: float) -> float:
+    return (y_r - y) * (y_r - y)
+
+
+def _squared_slope(y: float, y_r: float) -> float:
+    return 2.0 * (y_r - y)
+
+
+def _absolute(y: float, y_r: float) -> float:
+    return abs(y_r - y)
+
+
+def _absolute_slope(y: float, y_r: float) -> float:
+    return 1.0 if y_r > y else (-1.0 if y_r < y else 0.0)
+
+
+def _logcosh(y: float, y_r: float) -> float:
+    r = abs(y_r - y)
+    return r + math.log1p(math.exp(-2.0 * r)) - 0.6931471805599453
+
+
+def _logcosh_slope(y: float, y_r: float) -> float:
+    return math.tanh(y_r - y)
+
+
+@functools.cache
+def huber(delta: float = 1.0) -> Loss:
+    """Squared within `delta` of the target, linear beyond; `delta` is in the units of the target."""
+    if not (math.isfinite(delta) and delta > 0):
+        raise ValueError(f"huber: delta must be a positive number, got {delta!r}.")
+    delta = float(delta)
+
+    def value(y: float, y_r: float) -> float:
+        r = abs(y_r - y)
+        return 0.5 * r * r if r <= delta else delta * (r - 0.5 * delta)
+
+    def slope(y: float, y_r: float) -> float:
+        return min(max(y_r - y, -delta), delta)
+
+    return Loss(f"huber({delta:g})", value, slope)
+
+
+@functools.cache
+def pinball(q: float = 0.5) -> Loss:
+    """The loss whose best constant is the q-quantile; a prediction too low costs q a unit, too high 1 - q."""
+    if not 0 < q < 1:
+        raise ValueError(f"pinball: q must lie strictly between 0 and 1, got {q!r}.")
+    low, high = float(q), 1.0 - float(q)
+
+    def value(y: float, y_r: float) -> float:
+        return low * (y - y_r) if y > y_r else high * (y_r - y)
+
+    def slope(y: float, y_r: float) -> float:
+        return -low if y > y_r else (high if y < y_r else 0.0)
+
+    return Loss(f"pinball({q:g})", value, slope, degree=1)
+
+
+squared = Loss("squared", _squared, _squared_slope, degree=2)
+absolute = Loss("absolute", _absolute, _absolute_slope, degree=1)
+logcosh = Loss("logcosh", _logcosh, _logcosh_slope)
+
+LOSSES: dict[str, Loss] = {
+    "squared": squared,
+    "absolute": absolute,
+    "huber": huber(1.0),
+    "pinball": pinball(0.5),
+    "logcosh": logcosh,
+}
+_FAMILIES = {"huber": huber, "pinball": pinball}
+
+
+def get(loss: str | Loss) -> Loss:
+    """A loss by name ("squared", "huber(2.5)", "pinball(0.9)"), or the `Loss` itself."""
+    if isinstance(loss, Loss):
+        return loss
+    if not isinstance(loss, str):
+        raise ValueError(f"loss must be a name or an aleator.losses.Loss, got {type(loss).__name__}.")
+    family = re.fullmatch(r"(\w+)\(([^()]+)\)", loss.strip())
+    if family and family[1] in _FAMILIES:
+        try:
+            return _FAMILIES[family[1]](float(family[2]))
+        except ValueError as error:
+            raise ValueError(f"loss {loss!r}: {error}") from None
+    if loss in LOSSES:
+        return LOSSES[loss]
+    raise ValueError(f"unknown loss {loss!r}{suggestion(loss, LOSSES)}")
+
+
+def is_shipped(loss: Loss) -> bool:
+    """Whether aleator can rebuild the loss from its name, so that it can be pickled and saved."""
+    try:
+        return get(loss.name).value is loss.value
+    except ValueError:
+        return False
+
+
+def check(loss: Loss, y: NDArray[np.float64]) -> None:
+    """Try the loss on the target's own values: finite, not negative, and `slope` the derivative of `value`.
+
+    y is (n, m); each output is tried at up to 25 values against the levels low, middle and high of that output.
+    """
+    for column in y.T:
+        levels = np.quantile(column, [0.1, 0.5, 0.9])
+        step = 1e-6 * float(column.max() - column.min() or max(abs(column[0]), 1.0))
+        for target in np.quantile(column, np.linspace(0, 1, 25)):
+            for level in levels:
+                _check_at(loss, float(target), float(level) + 0.37 * step, step)
+
+
+def _check_at(loss: Loss, y: float, y_r: float, step: float) -> None:
+    where = f"at y={y:.6g}, prediction={y_r:.6g}"
+    try:
+        value, slope = float(loss.value(y, y_r)), float(loss.slope(y, y_r))
+    except ArithmeticError as error:
+        raise ValueError(f"loss {loss.name!r} cannot be evaluated {where}: {error}.") from error
+    if not (np.isfinite(value) and np.isfinite(slope)):
+        raise ValueError(f"loss {loss.name!r} is not finite {where}: value {value!r}, slope {slope!r}.")
+    if value < 0:
+        raise ValueError(f"loss {loss.name!r} is negative {where}: {value!r}. The method needs losses >= 0.")
+    if abs(y_r - y) < 10 * step:
+        return  # a kink may lie here
+    difference = (loss.value(y, y_r + step) - loss.value(y, y_r - step)) / (2 * step)
+    if abs(difference - slope) > 1e-2 * max(abs(difference), abs(slope)) + 1e-6 * value / abs(y_r - y):
+        raise ValueError(
+            f"loss {loss.name!r}: slope is not the derivative of value {where}: slope {slope:.6g}, "
+            f"finite difference {difference:.6g}."
+        )

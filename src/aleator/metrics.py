@@ -1,0 +1,190 @@
+"""How good a prediction and its uncertainty are. Argument order: (y_true, y_pred, uncertainty).
+
+Ranking: does the model know *where* it is wrong (`rejection_curve`, `rejection_auc`)? Scale: is the expected loss right
+*in size* (`loss_calibration`)? Intervals: `coverage`, `interval_width`. Distributions: `nll`, `crps`.
+"""
+
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from aleator import losses
+from aleator.losses import Loss
+from aleator.names import suggestion
+
+Floats = NDArray[np.float64]
+
+# The error of a set of samples is a function of their mean loss: RMSE is the root of the mean squared loss.
+ERRORS: dict[str, tuple[str, Callable[[Floats], Floats]]] = {
+    "rmse": ("squared", np.sqrt),
+    "mse": ("squared", lambda mean: mean),
+    "mae": ("absolute", lambda mean: mean),
+}
+
+
+def rejection_curve(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: str | Loss = "rmse") -> Floats:
+    """Error of what is left after dropping the n most uncertain samples, for n = 0, ..., N - 1 (paper, sec. 8).
+
+    `error` is "rmse", "mse", "mae", a loss by name, or a `Loss`. Samples with equal uncertainty leave in their order.
+    """
+    y, y_pred, uncertainty = _arrays(y_true=y_true, y_pred=y_pred, uncertainty=uncertainty)
+    loss, of_mean = _error(error)
+    ranked = _per_sample(loss, y, y_pred)[np.argsort(_rank(uncertainty), kind="stable")]  # most certain first
+    kept = np.arange(1, len(ranked) + 1)
+    return of_mean(np.cumsum(ranked) / kept)[::-1]
+
+
+def rejection_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: str | Loss = "rmse") -> float:
+    """Area under the rejection curve: trapezoid sum over n, divided by N - 1. Less is better."""
+    return _area(rejection_curve(y_true, y_pred, uncertainty, error))
+
+
+def oracle_curve(y_true: ArrayLike, y_pred: ArrayLike, error: str | Loss = "rmse") -> Floats:
+    """The rejection curve of someone who knows the losses: the least there can be for these predictions."""
+    y, y_pred = _arrays(y_true=y_true, y_pred=y_pred)
+    return rejection_curve(y, y_pred, _per_sample(_error(error)[0], y, y_pred), error)
+
+
+def oracle_auc(y_true: ArrayLike, y_pred: ArrayLike, error: str | Loss = "rmse") -> float:
+    """Area under the oracle's rejection curve."""
+    return _area(oracle_curve(y_true, y_pred, error))
+
+
+def excess_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: str | Loss = "rmse") -> float:
+    """How far the ranking is from the oracle's: 0 for the oracle, around 1 for a ranking that knows nothing.
+
+    (AUC - oracle AUC) / (error of all samples - oracle AUC).
+    """
+    curve, oracle = rejection_curve(y_true, y_pred, uncertainty, error), oracle_auc(y_true, y_pred, error)
+    room = float(curve[0]) - oracle
+    return (_area(curve) - oracle) / room if room > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class LossCalibration:
+    """Predicted against realised loss. `bins` has the columns predicted, realised, count, ratio, least certain last.
+
+    `ratio` is mean predicted over mean realised loss of all samples; `error` the mean over samples of
+    |predicted - realised| by bins, divided by the mean realised loss.
+    """
+
+    bins: pd.DataFrame
+    ratio: float
+    error: float
+
+
+def loss_calibration(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    expected_loss: ArrayLike,
+    loss: str | Loss = "squared",
+    n_bins: int = 10,
+) -> LossCalibration:
+    """Compare expected with realised losses in `n_bins` bins of equally many samples, ordered by expected loss."""
+    y, y_pred, expected = _arrays(y_true=y_true, y_pred=y_pred, expected_loss=expected_loss)
+    realised, expected = _per_sample(losses.get(loss), y, y_pred), _rank(expected)
+    if not (isinstance(n_bins, numbers.Integral) and 1 <= n_bins <= len(y)):
+        raise ValueError(f"n_bins must be a whole number from 1 to the number of samples, {len(y)}, got {n_bins!r}.")
+    parts = np.array_split(np.argsort(expected, kind="stable"), n_bins)
+    bins = pd.DataFrame(
+        {
+            "predicted": [expected[part].mean() for part in parts],
+            "realised": [realised[part].mean() for part in parts],
+            "count": [len(part) for part in parts],
+        }
+    )
+    bins["ratio"] = _quotient(bins["predicted"].to_numpy(), bins["realised"].to_numpy())
+    gap = np.average((bins["predicted"] - bins["realised"]).abs(), weights=bins["count"])
+    ratio = _quotient(np.array([expected.mean()]), np.array([realised.mean()]))[0]
+    return LossCalibration(bins, float(ratio), float(_quotient(np.array([gap]), np.array([realised.mean()]))[0]))
+
+
+def coverage(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
+    """Share of the targets inside their interval, ends included."""
+    y, lower, upper = _arrays(y_true=y_true, lower=lower, upper=upper)
+    return float(np.mean((lower <= y) & (y <= upper)))
+
+
+def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
+    """Mean width of the intervals."""
+    lower, upper = _arrays(lower=lower, upper=upper)
+    return float(np.mean(upper - lower))
+
+
+def nll(y_true: ArrayLike, y_pred: ArrayLike, scale: ArrayLike, distribution: str = "gaussian") -> float:
+    """Mean negative log-likelihood of a Gaussian (scale: standard deviation) or Laplace (mean absolute error)."""
+    y, y_pred, scale = _arrays(y_true=y_true, y_pred=y_pred, scale=scale)
+    return float(-np.mean(_distribution(distribution).logpdf(y, loc=y_pred, scale=scale)))
+
+
+def crps(y_true: ArrayLike, y_pred: ArrayLike, scale: ArrayLike, distribution: str = "gaussian") -> float:
+    """Mean continuous ranked probability score, in the units of y; needs the extra `aleator[scores]`."""
+    y, y_pred, scale = _arrays(y_true=y_true, y_pred=y_pred, scale=scale)
+    _distribution(distribution)
+    try:
+        import scoringrules
+    except ImportError as error:
+        raise ImportError("crps needs the package scoringrules: pip install 'aleator[scores]'.") from error
+    score = scoringrules.crps_normal if distribution == "gaussian" else scoringrules.crps_laplace
+    return float(np.mean(score(y, y_pred, scale)))
+
+
+def _distribution(name: str) -> stats.rv_continuous:
+    known = {"gaussian": stats.norm, "laplace": stats.laplace}
+    if name not in known:
+        raise ValueError(f"unknown distribution {name!r}{suggestion(name, known)}")
+    return known[name]
+
+
+def _error(error: str | Loss) -> tuple[Loss, Callable[[Floats], Floats]]:
+    if isinstance(error, str) and error in ERRORS:
+        name, of_mean = ERRORS[error]
+        return losses.get(name), of_mean
+    try:
+        return losses.get(error), lambda mean: mean
+    except ValueError:
+        raise ValueError(f"unknown error {error!r}{suggestion(str(error), [*ERRORS, *losses.LOSSES])}") from None
+
+
+def _area(curve: Floats) -> float:
+    return float(np.trapezoid(curve) / (len(curve) - 1)) if len(curve) > 1 else float(curve[0])
+
+
+def _per_sample(loss: Loss, y: Floats, y_pred: Floats) -> Floats:
+    """The loss of each sample; several outputs are summed."""
+    each = loss(y, y_pred)
+    return each if each.ndim == 1 else each.sum(axis=1)
+
+
+def _rank(uncertainty: Floats) -> Floats:
+    return uncertainty if uncertainty.ndim == 1 else uncertainty.sum(axis=1)
+
+
+def _quotient(a: Floats, b: Floats) -> Floats:
+    """A / b; 1 where both are 0, infinite where only b is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((a == 0) & (b == 0), 1.0, a / b)
+
+
+def _arrays(**given: ArrayLike) -> list[Floats]:
+    """All arguments as finite float64 arrays with equally many rows."""
+    arrays = {name: np.asarray(values, np.float64) for name, values in given.items()}
+    n = None
+    for name, values in arrays.items():
+        if values.ndim not in (1, 2) or len(values) == 0:
+            raise ValueError(f"{name} must have one value a sample, got an array of shape {values.shape}.")
+        if np.isnan(values).any():
+            raise ValueError(f"{name} contains NaN, the first in row {np.argwhere(np.isnan(values))[0][0]}.")
+        if n is not None and len(values) != n:
+            first = next(iter(arrays))
+            raise ValueError(f"{name} has {len(values)} rows, {first} has {n}.")
+        n = len(values)
+    shapes = {name: values.shape for name, values in arrays.items() if name in ("y_true", "y_pred")}
+    if len(set(shapes.values())) > 1:
+        raise ValueError(f"y_true has shape {shapes['y_true']}, y_pred {shapes['y_pred']}.")
+    return list(arrays.values())

@@ -1,0 +1,136 @@
+"""Pictures. Each function draws on `ax` (a new one if None) and returns it."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from numpy.typing import ArrayLike
+
+from aleator import losses, metrics
+from aleator.estimators import Prediction
+from aleator.losses import Loss
+
+BLUE, ORANGE, GREY, RED = "#2364aa", "#ea7317", "#9aa5b1", "#c1292e"
+
+
+def band(
+    x: ArrayLike,
+    prediction: Prediction,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    width: float = 2.0,
+    ax: Axes | None = None,
+) -> Axes:
+    """The prediction over one input, with a band of `width` times the expected deviation, and the samples behind it.
+
+    The band is the standard deviation for the squared loss, the expected absolute error for the absolute loss, and
+    otherwise the two points whose loss is `width` times the expected one.
+    """
+    ax = _axes(ax)
+    grid = np.asarray(x, np.float64).ravel()
+    order = np.argsort(grid)
+    low, high, text = _band_ends(prediction, width)
+    if X is not None and y is not None:
+        ax.plot(np.ravel(X), np.ravel(y), ".", color=GREY, ms=3, alpha=0.45, mew=0, label="samples", zorder=1)
+    ax.fill_between(grid[order], low[order], high[order], color=BLUE, alpha=0.22, lw=0, label=text, zorder=2)
+    ax.plot(grid[order], prediction.mean[order], color=BLUE, lw=2, label="prediction", zorder=3)
+    ax.legend(frameon=False)
+    return _finished(ax, "x", "y")
+
+
+def _band_ends(said: Prediction, width: float) -> tuple[Any, Any, str]:
+    from aleator.estimators.intervals import level_set
+
+    if said.mean.ndim != 1:
+        raise ValueError("band draws one output; pass a Prediction with mean of shape (n,).")
+    loss = losses.get(said.loss)
+    if said.loss == "squared":
+        return said.mean - width * said.std, said.mean + width * said.std, f"± {width:g} standard deviations"
+    low, high = level_set(loss, said.mean, width * said.expected_loss)
+    return low, high, f"loss up to {width:g} times the expected"
+
+
+def rejection(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    uncertainty: ArrayLike,
+    error: str | Loss = "rmse",
+    *,
+    label: str = "refusing the least certain",
+    ax: Axes | None = None,
+) -> Axes:
+    """The error of what is left against the share refused, between the oracle's and that of refusing at random."""
+    ax = _axes(ax)
+    curve = metrics.rejection_curve(y_true, y_pred, uncertainty, error)
+    oracle = metrics.oracle_curve(y_true, y_pred, error)
+    share = 100 * np.arange(len(curve)) / len(curve)
+    ax.axhline(curve[0], color=GREY, lw=1.2, ls="--", label="refusing at random")
+    ax.fill_between(share, oracle, curve, color=BLUE, alpha=0.08, lw=0)
+    ax.plot(share, curve, color=BLUE, lw=2, label=label)
+    ax.plot(share, oracle, color=ORANGE, lw=1.2, label="oracle")
+    ax.set(xlim=(0, 100), ylim=(0, 1.08 * max(curve.max(), 1e-300)))
+    ax.legend(frameon=False, loc="lower left")
+    name = error.upper() if isinstance(error, str) else f"mean {error.name} loss"
+    return _finished(ax, "predictions refused, %", f"{name} of the others")
+
+
+def calibration(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    expected_loss: ArrayLike,
+    loss: str | Loss = "squared",
+    *,
+    n_bins: int = 10,
+    ax: Axes | None = None,
+) -> Axes:
+    """Predicted against realised loss by bins of equally many samples; on the diagonal the scale is right."""
+    ax = _axes(ax)
+    result = metrics.loss_calibration(y_true, y_pred, expected_loss, loss, n_bins)
+    bins = result.bins[(result.bins["predicted"] > 0) & (result.bins["realised"] > 0)]
+    ends = np.array(
+        [bins[["predicted", "realised"]].min().min() / 1.5, bins[["predicted", "realised"]].max().max() * 1.5]
+    )
+    ax.fill_between(ends, ends / 2, ends * 2, color=GREY, alpha=0.15, lw=0, label="within a factor of 2")
+    ax.plot(ends, ends, color=GREY, lw=1.2, ls="--", label="right in scale")
+    ax.plot(bins["predicted"], bins["realised"], "o-", color=BLUE, lw=1.2, ms=6, label=f"{n_bins} bins of samples")
+    ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=5))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+    ax.set_title(f"mean predicted / mean realised = {result.ratio:.2f}", fontsize="medium")
+    ax.legend(frameon=False)
+    name = losses.get(loss).name
+    return _finished(ax, f"expected {name} loss", f"realised {name} loss")
+
+
+def history(model: Any, *, ax: Axes | None = None) -> Axes:
+    """The joint loss by epoch on the training and on held-out rows; `model` is an estimator or its ``history_``."""
+    ax = _axes(ax)
+    table: pd.DataFrame = model if isinstance(model, pd.DataFrame) else model.history_
+    for k, (_, member) in enumerate(table.groupby("member")):
+        label = "training rows" if k == 0 else None
+        ax.plot(member["epoch"], member["joint_loss"], color=BLUE, lw=1.2, alpha=0.9, label=label)
+        if "validation_joint_loss" in member:
+            held = member.dropna(subset="validation_joint_loss")
+            label = "held-out rows" if k == 0 else None
+            ax.plot(held["epoch"], held["validation_joint_loss"], ".-", color=ORANGE, lw=1.2, ms=4, label=label)
+    ax.legend(frameon=False)
+    return _finished(ax, "epoch", "joint loss")
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot as plt
+
+    return plt.subplots(figsize=(6, 4), layout="constrained")[1]
+
+
+def _finished(ax: Axes, xlabel: str, ylabel: str) -> Axes:
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax

@@ -1,0 +1,417 @@
+"""The compiled engine against plain PyTorch, against itself in pieces and in threads, and at its limits."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from threadpoolctl import threadpool_limits
+
+from aleator import engine
+from aleator.engine import kernels
+from aleator.heads import HEADS
+from aleator.losses import LOSSES, Loss
+
+N, D, STEPS = 120, 7, 500
+
+
+def data(n=N, d=D, m=1, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(3, 2, size=(n, d)).astype(dtype)
+    Y = np.column_stack([np.sin(X[:, 0] + k) + 0.3 * rng.normal(size=n) for k in range(m)]).astype(np.float32)
+    frame = np.tile([0.0, 1.0, 1.0], (m, 1))
+    shift, scale = X.mean(axis=0, dtype=np.float64), 1 / X.std(axis=0, dtype=np.float64)
+    return engine.Data(X, shift, scale, Y, rng.uniform(0.5, 1.5, size=n), frame)
+
+
+def plan_for(
+    d, *, hidden=(16,), shared=0, activation="relu", m=1, q=1, head="joint-sigmoid", loss="squared", **settings
+):
+    network = engine.network(
+        d.X.shape[1], hidden, n_outputs=m, n_quantifiers=q, shared_layers=shared, activation=activation
+    )
+    return engine.Plan(network, LOSSES[loss], HEADS[head], **({"batch_size": 8} | settings))
+
+
+def member(d, epochs, *, seed=5, rate=1e-2, lam=0.2, dropout=0.0, rows=None):
+    rows = np.arange(len(d.X)) if rows is None else rows
+    return engine.Member(d, rows, seed, np.full(epochs, lam), np.full(epochs, rate), dropout)
+
+
+# ---------------------------------------------------------------- against PyTorch
+
+
+class TorchPair:
+    """The same networks with the same start, as a framework would have them."""
+
+    def __init__(self, network, params, hidden, shared, activation, m, q):
+        self.activation = {"relu": torch.relu, "tanh": torch.tanh}[activation]
+        self.tensors = {}
+        matrices = iter(network.matrices)
+        weights = {}
+        for name, n in self.order(hidden, shared, m, q):
+            w = next(matrices)
+            block = params[w.start : w.start + w.inputs * w.width]
+            if w.transposed:
+                weights[name] = block.reshape(w.width, w.inputs).T.copy()
+            else:
+                weights[name] = block.reshape(w.inputs, w.width)[:, w.left : w.left + w.columns].copy()
+            assert weights[name].shape[1] == n
+        for name, w in weights.items():
+            self.tensors[name] = torch.tensor(w, requires_grad=True)
+            self.tensors[name + ".bias"] = torch.zeros(w.shape[1], requires_grad=True)
+        self.shared, self.own, self.q = shared, len(hidden) - shared, q
+
+    @staticmethod
+    def order(hidden, shared, m, q):
+        """Names and widths in the order in which the engine lays the matrices out."""
+        own = hidden[shared:]
+        names = [(f"t{k}", u) for k, u in enumerate(hidden[:shared])]
+        if len(own) == 1 and q:
+            return [*names, ("r0", own[0]), ("q0", own[0]), ("r.out", m), ("q.out", q)]
+        names += [*((f"r{k}", u) for k, u in enumerate(own)), ("r.out", m)]
+        return names + ([*((f"q{k}", u) for k, u in enumerate(own)), ("q.out", q)] if q else [])
+
+    def layer(self, name, h):
+        return h @ self.tensors[name] + self.tensors[name + ".bias"]
+
+    def __call__(self, x):
+        for k in range(self.shared):
+            x = self.activation(self.layer(f"t{k}", x))
+        out = []
+        for branch in "rq" if self.q else "r":
+            h = x
+            for k in range(self.own):
+                h = self.activation(self.layer(f"{branch}{k}", h))
+            out.append(self.layer(f"{branch}.out", h))
+        return out
+
+
+def torch_head(head, L, xi, lam):
+    softplus = torch.nn.functional.softplus
+    if head == "joint-sigmoid":
+        return L * softplus(xi) + lam * softplus(-xi)
+    if head == "joint-softplus":
+        return L * softplus(xi) - lam * torch.log(softplus(xi))
+    if head == "gaussian":
+        V = softplus(xi) + 1e-6
+        return L / (2 * V) + torch.log(V) / 2
+    return L + 0 * (xi if xi is not None else 0)
+
+
+def torch_train(plan, m, d, params, case, steps):
+    pair = TorchPair(plan.network, params, case["hidden"], case["shared"], case["activation"], case["m"], case["q"])
+    tensors = list(pair.tensors.values())
+    if plan.optimizer == "nesterov":
+        optimizer = torch.optim.SGD(tensors, lr=m.rates[0], momentum=plan.momentum, nesterov=True)
+    else:
+        optimizer = torch.optim.Adam(tensors, lr=m.rates[0], betas=(plan.momentum, plan.beta2), eps=1e-8)
+    X = torch.tensor(((d.X - d.shift) * d.scale).astype(np.float32))
+    Y, weight = torch.tensor(d.Y), torch.tensor(d.weight.astype(np.float32))
+    per_epoch = -(-len(m.rows) // plan.batch_size)
+    for step in range(steps):
+        epoch, s = divmod(step, per_epoch)
+        if s == 0:
+            order = m.rows.copy()
+            kernels.shuffle(order, np.uint64(m.seed), epoch)
+        batch = order[s * plan.batch_size : (s + 1) * plan.batch_size]
+        y_r, xi = (*pair(X[batch]), None)[:2]
+        L = (y_r - Y[batch]) ** 2 if plan.loss.name == "squared" else (y_r - Y[batch]).abs()
+        if case["q"] < case["m"]:
+            L = L.sum(axis=1, keepdim=True)
+        value = torch_head(plan.head.name, L, xi, m.lams[0])
+        objective = (weight[batch][:, None] * value).sum() / len(batch)
+        if plan.l2:
+            objective = objective + plan.l2 / 2 * sum((t**2).sum() for n, t in pair.tensors.items() if "bias" not in n)
+        optimizer.zero_grad()
+        objective.backward()
+        if plan.clip:
+            torch.nn.utils.clip_grad_norm_(tensors, plan.clip)
+        optimizer.step()
+    return pair
+
+
+CASES = [
+    {},
+    {"activation": "tanh"},
+    {"hidden": (12, 9), "activation": "tanh"},
+    {"hidden": (12, 9), "shared": 1},
+    {"hidden": (12, 9), "shared": 2, "activation": "tanh"},
+    {"hidden": ()},
+    {"m": 3, "q": 1},
+    {"m": 3, "q": 3},
+    {"q": 0, "head": "plain"},
+    {"head": "joint-softplus"},
+    {"head": "gaussian"},
+    {"loss": "absolute", "activation": "tanh"},
+    {"optimizer": "adam"},
+    {"optimizer": "adam", "l2": 0.01, "clip": 0.5, "hidden": (12, 9)},
+    {"l2": 0.01},
+    {"clip": 0.5},
+    {"batch_size": 120},  # one batch, larger than a block
+    {"hidden": (150,), "batch_size": 60},  # through BLAS
+    {"dtype": np.float32},
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: ",".join(f"{k}={v}" for k, v in case.items()) or "default")
+def test_500_steps_are_those_of_pytorch(case):
+    case = {"hidden": (16,), "shared": 0, "activation": "relu", "m": 1, "q": 1} | case
+    d = data(m=case["m"], dtype=case.pop("dtype", np.float64))
+    plan = plan_for(d, **case)
+    m = member(d, 10_000, rate=1e-3 if plan.optimizer == "adam" else 2e-3)
+    steps_per_epoch = -(-N // plan.batch_size)
+    epochs = -(-STEPS // steps_per_epoch)
+    run = engine.begin(plan, m)
+    start = run.params.copy()
+    engine.advance(plan, m, run, epochs)
+    pair = torch_train(plan, m, d, start, case, epochs * steps_per_epoch)
+    y_r, xi = engine.forward(plan.network, run.params, d.X, d.shift, d.scale)
+    X = torch.tensor(((d.X - d.shift) * d.scale).astype(np.float32))
+    outputs = [out.detach().numpy() for out in pair(X)]
+    np.testing.assert_allclose(y_r, outputs[0], atol=5e-4)
+    if case["q"]:
+        np.testing.assert_allclose(xi, outputs[1], atol=5e-4)
+    ours, theirs = np.sort(np.abs(run.params)), np.sort(np.abs(_flat(pair)))
+    assert ours.size == theirs.size
+    names = TorchPair.order(case["hidden"], case["shared"], case["m"], case["q"])
+    for (name, _), w in zip(names, plan.network.matrices, strict=True):
+        block = run.params[w.start : w.start + w.inputs * w.width]
+        mine = block.reshape(w.width, w.inputs).T if w.transposed else block.reshape(w.inputs, w.width)
+        mine = mine if w.transposed else mine[:, w.left : w.left + w.columns]
+        np.testing.assert_allclose(mine, pair.tensors[name].detach().numpy(), atol=1e-4)
+    assert np.abs(run.params - start).max() > 1e-2  # something was learned
+
+
+def _flat(pair):
+    return np.concatenate([t.detach().numpy().ravel() for t in pair.tensors.values()])
+
+
+# ---------------------------------------------------------------- same bits
+
+
+def digest(runs):
+    return hashlib.sha256(b"".join(run.params.tobytes() for run in runs)).hexdigest()
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_same_bits_on_any_number_of_threads_alone_or_among_others(dropout):
+    d = data()
+    plan = plan_for(d)
+    members = [member(d, 5, seed=seed, dropout=dropout) for seed in range(10)]
+    together = engine.train(plan, members)
+    for threads in (2, 4):
+        assert digest(engine.train(plan, members, threads=threads)) == digest(together)
+    assert digest(engine.train(plan, members[3:4])) == digest(together[3:4])
+    assert digest(engine.train(plan, members, chunk=2)) == digest(together)
+
+
+def test_same_bits_in_another_process(tmp_path):
+    script = (
+        "from test_engine import *; d = data(); print(digest(engine.train(plan_for(d), [member(d, 3, dropout=0.4)])))"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    here = digest(engine.train(plan_for(data()), [member(data(), 3, dropout=0.4)]))
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == here
+
+
+@pytest.mark.parametrize("hidden", [(100,), (400, 300)])
+def test_same_bits_whatever_number_of_threads_blas_may_use(hidden):
+    d = data(n=600, d=90)
+    plan = plan_for(d, hidden=hidden, batch_size=256)
+    with threadpool_limits(1):
+        one = engine.train(plan, [member(d, 2)])
+    with threadpool_limits(4):
+        assert digest(engine.train(plan, [member(d, 2)])) == digest(one)
+
+
+def test_going_on_later_is_going_on():
+    d = data()
+    plan = plan_for(d, optimizer="adam")
+    m = member(d, 7, dropout=0.2)
+    whole = engine.train(plan, [m])[0]
+    run = engine.begin(plan, m)
+    for epochs in (1, 3, 3):
+        engine.advance(plan, m, run, epochs)
+    assert digest([run]) == digest([whole])
+    np.testing.assert_array_equal(run.history, whole.history)
+
+
+def test_a_row_is_predicted_alike_in_any_block():
+    d = data(n=333)
+    plan = plan_for(d, hidden=(37,))
+    params = plan.network.start(1)
+    whole = engine.forward(plan.network, params, d.X, d.shift, d.scale)
+    for lo, hi in ((0, 1), (5, 70), (300, 333)):
+        part = engine.forward(plan.network, params, d.X[lo:hi], d.shift, d.scale)
+        np.testing.assert_array_equal(part[0], whole[0][lo:hi])
+        np.testing.assert_array_equal(part[1], whole[1][lo:hi])
+
+
+# ---------------------------------------------------------------- parts
+
+
+def test_shuffle_is_a_fair_permutation():
+    counts = np.zeros((6, 6))
+    for epoch in range(6000):
+        order = np.arange(6)
+        kernels.shuffle(order, np.uint64(7), epoch)
+        counts[np.arange(6), order] += 1
+    assert counts.sum(axis=0).tolist() == [6000] * 6
+    np.testing.assert_allclose(counts, 1000, rtol=0.15)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.4, 0.9])
+def test_dropout_keeps_the_share_and_the_mean(rate):
+    n = 100_000
+    kept = []
+    for key in (1, 2):
+        h, keep = np.ones(n, np.float32), np.zeros(n, np.float32)
+        threshold = np.uint32(rate * 2**32)
+        kernels.drop(h, keep, np.uint64(0), np.uint64(n), np.uint32(key), threshold, np.float32(1 / (1 - rate)))
+        assert np.mean(h == 0) == pytest.approx(rate, abs=0.01)
+        assert h.mean() == pytest.approx(1, abs=0.05)
+        np.testing.assert_array_equal(h, keep)
+        kept.append(h > 0)
+    assert np.mean(kept[0] & kept[1]) == pytest.approx((1 - rate) ** 2, abs=0.01)  # two keys are independent
+    assert np.mean(kept[0][1:] & kept[0][:-1]) == pytest.approx((1 - rate) ** 2, abs=0.01)  # and so are neighbours
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_dropout_gradient_by_finite_differences(activation):
+    """With the mask fixed by the key, the derivative of the objective is what the backward pass says."""
+    d = data(n=4)
+    plan = plan_for(d, hidden=(5,), activation=activation)
+    layers, R = plan.network.layers, np.uint64(4)
+    width = int(layers[-1, kernels.TARGET] + layers[-1, kernels.UNITS])
+    rate, key, rng = 0.4, np.uint64(12), np.random.default_rng(0)
+    direction = rng.normal(size=4 * width).astype(np.float32)
+    first = int(layers[0, kernels.TARGET] + layers[0, kernels.UNITS]) * 4  # the outputs begin here
+    direction[:first] = 0
+
+    def objective(params):
+        act, keep = np.zeros(4 * width, np.float32), np.zeros(4 * width, np.float32)
+        kernels.gather(d.X, d.shift, d.scale, np.arange(4), act)
+        kernels.forward_dropping(layers, R, R, params, act, keep, key, rate)
+        return float(act @ direction), act, keep
+
+    params = plan.network.start(3)
+    params += rng.normal(size=params.size).astype(np.float32) * 0.1
+    _, act, keep = objective(params)
+    gradient, delta = np.zeros_like(params), direction.copy()
+    kernels.backward(layers, R, R, params, act, delta, keep, rate, gradient, np.zeros(4 * width, np.float32))
+    for j in range(0, params.size, 3):
+        step = np.zeros_like(params)
+        step[j] = 1e-2
+        difference = (objective(params + step)[0] - objective(params - step)[0]) / 2e-2
+        assert gradient[j] == pytest.approx(difference, abs=2e-2)
+
+
+def test_tanh_is_tanh():
+    x = np.linspace(-12, 12, 100_001).astype(np.float32)
+    h = x.copy()
+    kernels.activate(h, np.uint64(0), np.uint64(x.size), kernels.TANH)
+    np.testing.assert_allclose(h, np.tanh(x.astype(np.float64)), atol=3e-7)
+
+
+def test_weights_are_repetitions():
+    d = data()
+    doubled = engine.Data(d.X, d.shift, d.scale, d.Y, np.full(N, 2.0), d.frame)
+    plain = engine.Data(d.X, d.shift, d.scale, d.Y, np.ones(N), d.frame)
+    params = plan_for(d).network.start(0)
+    rows = np.arange(N)
+    once = engine.evaluate(plan_for(d), plain, rows, params, 0.2)
+    assert engine.evaluate(plan_for(d), doubled, rows, params, 0.2) == pytest.approx(once, rel=1e-12)
+    uneven = engine.Data(d.X, d.shift, d.scale, d.Y, np.where(rows < 40, 2.0, 1.0), d.frame)
+    repeated = engine.evaluate(plan_for(d), plain, np.concatenate([rows, rows[:40]]), params, 0.2)
+    assert engine.evaluate(plan_for(d), uneven, rows, params, 0.2) == pytest.approx(repeated, rel=1e-6)
+
+
+def test_glorot_start():
+    net = engine.network(30, (40,), n_outputs=1, n_quantifiers=1)
+    params = net.start(0)
+    bound = np.sqrt(6 / 70)
+    both = params[: 30 * 80]
+    assert np.abs(both).max() == pytest.approx(bound, rel=1e-2)
+    assert both.std() == pytest.approx(bound / np.sqrt(3), rel=0.05)
+    assert not params[30 * 80 : 31 * 80].any()  # biases
+
+
+def test_a_fixed_loss_teaches_the_quantifier_alone():
+    """No regressor: the losses are the data, and the quantifier learns their conditional mean."""
+    from aleator.heads import given
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(4000, 1))
+    L = (rng.exponential(size=4000) * (0.5 + 2 * x[:, 0])).astype(np.float32)[:, None]
+    d = engine.Data(x, np.array([0.5]), np.array([3.4]), L, np.ones(4000), np.array([[0.0, 1.0, 1.0]]))
+    net = engine.network(1, (20,), n_outputs=0, n_quantifiers=1)
+    net = engine.Network(net.layers, np.array([0, 1, net.outputs[2], 1]), net.matrices, net.n_params)
+    plan = engine.Plan(net, given, HEADS["joint-sigmoid"], 32, "adam")
+    run = engine.train(plan, [member(d, 30, rate=2e-3)])[0]
+    _, xi = engine.forward(net, run.params, np.array([[0.1], [0.9]]), d.shift, d.scale)
+    np.testing.assert_allclose(HEADS["joint-sigmoid"].expected_loss(xi[:, 0], 0.2), [0.7, 2.3], rtol=0.1)
+
+
+# ---------------------------------------------------------------- when things go wrong
+
+
+def test_divergence_names_member_and_epoch():
+    d = data()
+    members = [member(d, 50), member(d, 50, rate=1e6)]
+    with pytest.raises(engine.DivergenceError, match=r"member 1, epoch \d+.*learning_rate \(it was 1e\+06\)"):
+        engine.train(plan_for(d), members)
+    with pytest.raises(engine.DivergenceError, match="member 1"):
+        engine.train(plan_for(d), members, threads=2)
+
+
+def test_a_loss_that_turns_negative_is_named():
+    d = data()
+    bad = Loss("bad", lambda y, p: p - y, lambda y, p: 1.0)
+    plan = engine.Plan(plan_for(d).network, bad, HEADS["joint-sigmoid"], 8)
+    with pytest.raises(ValueError, match="loss 'bad' became negative or not finite in member 0, epoch 1"):
+        engine.train(plan, [member(d, 5)])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interruption_stops_everyone(threads):
+    d = data()
+    members = [member(d, 100_000, seed=seed) for seed in range(4)]
+    seen = []
+
+    def watch(number, run):
+        seen.append(number)
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.train(plan_for(d), members, threads=threads, chunk=1, watch=watch)
+    assert len(seen) < 50
+
+
+def test_watch_ends_a_member():
+    d = data()
+    runs = engine.train(
+        plan_for(d), [member(d, 50), member(d, 50, seed=9)], chunk=1, watch=lambda k, run: k == 1 and run.epoch == 7
+    )
+    assert [run.epoch for run in runs] == [50, 7]
+    assert [len(run.history) for run in runs] == [50, 7]
+
+
+def test_units_that_never_fire_do_not_slow_the_rest_down():
+    """Their moments would decay into the subnormal numbers and stay there."""
+    d = data()
+    plan = plan_for(d, hidden=(20,), optimizer="adam")
+    run = engine.begin(plan, m := member(d, 300))
+    bias = plan.network.layers[0, kernels.WEIGHTS] + D * 40
+    run.params[bias : bias + 10] = -1e3  # ten dead units
+    engine.advance(plan, m, run, 300)
+    for values in (run.params, run.moments):
+        tiny = np.abs(values[values != 0])
+        assert tiny.min() > 1e-31

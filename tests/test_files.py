@@ -1,0 +1,126 @@
+"""Model files: what comes back is what went in, and nothing else is accepted."""
+
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+from sklearn.datasets import load_diabetes
+
+import aleator
+from aleator import PairEnsemble, PairRegressor, bundle
+from aleator.losses import Loss, huber
+
+X, y = load_diabetes(return_X_y=True, as_frame=True)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.aleator"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PairRegressor(),
+        PairRegressor(huber(30.0), coupling="softplus", epochs=3, hidden=(8, 8), shared_layers=1, lam=np.float64(0.5)),
+        PairEnsemble(3, "absolute", epochs=3),
+        PairEnsemble(2, per_output=True, early_stopping=True),
+    ],
+    ids=["pair", "huber", "ensemble", "stopping"],
+)
+def test_there_and_back(model, path):
+    model.fit(X, y).calibrate(X, y)
+    model.save(path)
+    again = aleator.load(path)
+    assert type(again) is type(model)
+    assert again.predict_loss(X).tobytes() == model.predict_loss(X).tobytes()
+    for a, b in zip(again.predict_interval(X, 0.8), model.predict_interval(X, 0.8), strict=True):
+        np.testing.assert_array_equal(a, b)
+    pd.testing.assert_frame_equal(again.history_, model.history_, check_dtype=False)
+    assert list(again.feature_names_in_) == list(X)
+    with pytest.raises(ValueError, match="was 'age' in fit"):
+        again.predict(X[X.columns[::-1]])
+    again.fit(X, y)  # and it can be trained again
+    assert os.listdir(path.parent) == [path.name]  # nothing else was left behind
+
+
+def test_several_outputs(path):
+    Y = np.column_stack([y, -y])
+    model = PairRegressor(epochs=2).fit(X.to_numpy(), Y)
+    model.save(path)
+    np.testing.assert_array_equal(aleator.load(path).predict(X.to_numpy()), model.predict(X.to_numpy()))
+
+
+def test_what_a_file_cannot_hold_is_refused_before_writing(path):
+    own = Loss("own", lambda t, p: (t - p) ** 2, lambda t, p: 2 * (p - t))
+    for model, name in ((PairRegressor(own, epochs=2), "loss"), (PairRegressor(lam=lambda e: 0.1, epochs=2), "lam")):
+        with pytest.raises(ValueError, match=f"holds no functions, and the parameter {name} is a"):
+            model.fit(X, y).save(path)
+    assert not path.exists()
+
+
+def test_every_flipped_byte_is_noticed(path):
+    PairRegressor(epochs=2, hidden=(4,)).fit(X, y).save(path)
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(8, len(content), size=60):
+        broken = bytearray(content)
+        broken[place] ^= 1 << rng.integers(8)
+        path.write_bytes(broken)
+        try:
+            model = aleator.load(path)
+        except (ValueError, KeyError):
+            continue
+        # padding between the header and the arrays carries nothing
+        assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, 3000])
+def test_a_cut_file_is_refused(path, keep):
+    PairRegressor(epochs=2).fit(X, y).save(path)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ValueError, match="not an aleator model file, or it was cut"):
+        aleator.load(path)
+
+
+def test_files_that_are_not_ours(path):
+    with pytest.raises(FileNotFoundError):
+        aleator.load(path)
+    save_file({"a": np.zeros(3)}, path)
+    with pytest.raises(ValueError, match="but not one of aleator's"):
+        aleator.load(path)
+    bundle.write(path, {"kind": "os.system", "params": {}}, {"a": np.zeros(3)})
+    with pytest.raises(ValueError, match="holds a 'os.system', which this aleator does not know"):
+        aleator.load(path)
+
+
+def test_weights_that_do_not_fit_the_network_are_refused(path):
+    PairRegressor(epochs=2).fit(X, y).save(path)
+    facts, arrays = bundle.read(path)
+    bundle.write(path, facts, arrays | {"params_": arrays["params_"][:, :-1]})
+    with pytest.raises(ValueError, match="does not fit together"):
+        aleator.load(path)
+    facts["params"]["hidden"] = [10**6]
+    bundle.write(path, facts, arrays)
+    with pytest.raises(ValueError, match="does not fit together"):
+        aleator.load(path)
+    facts.pop("params")
+    bundle.write(path, facts, arrays)
+    with pytest.raises(ValueError, match="incomplete"):
+        aleator.load(path)
+
+
+def test_a_newer_format_is_said_to_be_newer(path, monkeypatch):
+    PairRegressor(epochs=2).fit(X, y).save(path)
+    monkeypatch.setattr(bundle, "FORMAT", 0)
+    with pytest.raises(ValueError, match="written by a newer aleator"):
+        aleator.load(path)
+
+
+def test_the_facts_are_plain_json(path):
+    PairRegressor(epochs=2).fit(X, y).save(path)
+    facts, _ = bundle.read(path)
+    assert json.loads(json.dumps(facts)) == facts

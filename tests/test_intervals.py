@@ -1,0 +1,83 @@
+"""Conformal intervals: level sets of the loss, and the coverage that is promised."""
+
+import numpy as np
+import pytest
+
+from aleator import PairRegressor, losses
+from aleator.estimators import intervals
+from aleator.metrics import coverage
+
+ALL = [*losses.LOSSES.values(), losses.huber(0.3), losses.pinball(0.8)]
+
+
+@pytest.mark.parametrize("loss", ALL, ids=lambda loss: loss.name)
+def test_ends_lie_on_the_level(loss):
+    rng = np.random.default_rng(0)
+    mean, level = rng.normal(size=50), rng.uniform(0.01, 20, size=50)
+    for end in intervals.level_set(loss, mean, level):
+        np.testing.assert_allclose(loss(end, mean), level, rtol=1e-9)
+    low, high = intervals.level_set(loss, mean, level)
+    assert (low < mean).all()
+    assert (mean < high).all()
+
+
+def test_closed_form_is_what_bisection_finds():
+    bare = losses.Loss("bare", losses.absolute.value, losses.absolute.slope)
+    mean, level = np.array([0.0, 5.0, -3e5]), np.array([1.0, 1e-8, 1e6])
+    for a, b in zip(
+        intervals.level_set(losses.absolute, mean, level), intervals.level_set(bare, mean, level), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("promised", [0.5, 0.8, 0.9, 0.95])
+def test_coverage_over_calibration_splits(promised):
+    """Exact for finite samples: over many splits the mean is the promise to within 1 / (n + 1)."""
+    rng = np.random.default_rng(1)
+    n, covered = 60, []
+    for _ in range(400):
+        scale = rng.uniform(0.1, 3, size=n + 200)
+        realised = (scale * rng.standard_t(3, size=n + 200)) ** 2
+        q = intervals.quantile(intervals.scores(realised[:n], scale[:n] ** 2), promised)
+        covered.append(np.mean(realised[n:] <= q * scale[n:] ** 2))
+    assert promised - 0.01 < np.mean(covered) < promised + 1 / (n + 1) + 0.01
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "pinball(0.8)", "huber(0.5)"])
+def test_a_calibrated_pair_covers(loss):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(6000, 1))
+    y = X[:, 0] + (0.1 + X[:, 0]) * rng.laplace(size=6000)
+    model = PairRegressor(loss, epochs=10).fit(X[:2000], y[:2000]).calibrate(X[2000:4000], y[2000:4000])
+    low, high = model.predict_interval(X[4000:], coverage=0.9)
+    assert coverage(y[4000:], low, high) == pytest.approx(0.9, abs=0.025)
+    width = high - low
+    assert width[X[4000:, 0] > 0.8].mean() > 2 * width[X[4000:, 0] < 0.2].mean()
+
+
+def test_several_outputs():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(600, 1))
+    Y = np.column_stack([X[:, 0] + rng.normal(size=600), 10 * X[:, 0] + 3 * rng.normal(size=600)])
+    model = PairRegressor(per_output=True, epochs=10).fit(X[:300], Y[:300]).calibrate(X[300:], Y[300:])
+    low, high = model.predict_interval(X[300:], 0.8)
+    assert low.shape == high.shape == (300, 2)
+    np.testing.assert_allclose(np.mean((low <= Y[300:]) & (Y[300:] <= high), axis=0), 0.8, atol=0.01)
+    with pytest.raises(ValueError, match="set per_output=True"):
+        PairRegressor(epochs=2).fit(X, Y).calibrate(X, Y)
+
+
+def test_messages():
+    X = np.linspace(0, 1, 40)[:, None]
+    y = np.sin(9 * X[:, 0])
+    model = PairRegressor(epochs=5).fit(X, y)
+    with pytest.raises(ValueError, match=r"call calibrate\(X, y\) with held-out rows"):
+        model.predict_interval(X)
+    model.calibrate(X[:10], y[:10])
+    with pytest.raises(ValueError, match="coverage=0.95 needs at least 19 calibration rows, there are 10"):
+        model.predict_interval(X, 0.95)
+    with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1, got 90"):
+        model.predict_interval(X, 90)
+    model.predict_interval(X, 0.9)
+    with pytest.raises(ValueError, match="call calibrate"):  # a new fit forgets the old calibration
+        model.fit(X, y).predict_interval(X)

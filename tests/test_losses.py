@@ -1,0 +1,107 @@
+"""Losses: laws every one of them obeys, own losses, names."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aleator import losses
+from aleator.losses import LOSSES, Loss
+
+ALL = [*LOSSES.values(), losses.huber(0.3), losses.pinball(0.9)]
+IDS = [loss.name for loss in ALL]
+values = st.floats(-1e3, 1e3)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=IDS)
+@given(y=values, y_r=values)
+def test_slope_is_the_derivative(loss, y, y_r):
+    h = 1e-5
+    if abs(abs(y_r - y) - 0.3) < 1e-3 or abs(abs(y_r - y) - 1) < 1e-3 or abs(y_r - y) < 1e-3:
+        return  # a kink of the value or of the slope
+    difference = (loss.value(y, y_r + h) - loss.value(y, y_r - h)) / (2 * h)
+    assert loss.slope(y, y_r) == pytest.approx(difference, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=IDS)
+@given(y=values, y_r=values)
+def test_not_negative_and_zero_at_the_target(loss, y, y_r):
+    assert loss.value(y, y_r) >= 0
+    assert loss.value(y, y) == pytest.approx(0, abs=1e-15)
+
+
+@pytest.mark.parametrize("loss", [loss for loss in ALL if loss.degree], ids=lambda loss: loss.name)
+@given(y=values, y_r=values, c=st.floats(0.01, 100), a=values)
+def test_degree(loss, y, y_r, c, a):
+    assert loss.value(a + c * y, a + c * y_r) == pytest.approx(c**loss.degree * loss.value(y, y_r), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=IDS)
+def test_arrays_are_the_scalar_function(loss):
+    rng = np.random.default_rng(0)
+    y, y_r = rng.normal(size=(2, 5, 3))
+    expected = [[loss.value(a, b) for a, b in zip(*rows, strict=True)] for rows in zip(y, y_r, strict=True)]
+    np.testing.assert_allclose(loss(y, y_r), expected, rtol=1e-13)
+    np.testing.assert_array_equal(loss(y, 0.0), loss(y, np.zeros_like(y)))
+
+
+def test_minimisers_are_mean_median_quantile():
+    y = np.random.default_rng(0).gamma(2, size=1001)
+    grid = np.quantile(y, np.linspace(0, 1, 1001))
+
+    def best(loss):
+        return grid[np.argmin([loss(y, c).mean() for c in grid])]
+
+    assert best(losses.squared) == pytest.approx(y.mean(), rel=1e-2)
+    assert best(losses.absolute) == pytest.approx(np.median(y), rel=1e-2)
+    assert best(losses.pinball(0.9)) == pytest.approx(np.quantile(y, 0.9), rel=1e-2)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=IDS)
+def test_can_be_copied_and_pickled(loss):
+    for other in (pickle.loads(pickle.dumps(loss)), copy.deepcopy(loss)):
+        assert other.name == loss.name
+        assert other.value(1.0, 3.5) == loss.value(1.0, 3.5)
+
+
+def test_names():
+    assert losses.get("pinball(0.9)").value(1, 0) == pytest.approx(0.9)
+    assert losses.get("huber(2)") is losses.huber(2.0)
+    with pytest.raises(ValueError, match="unknown loss 'squred': did you mean 'squared'"):
+        losses.get("squred")
+    with pytest.raises(ValueError, match="known: squared, absolute, huber, pinball, logcosh"):
+        losses.get("zzz")
+    with pytest.raises(ValueError, match="q must lie strictly between 0 and 1"):
+        losses.get("pinball(1.5)")
+    with pytest.raises(ValueError, match="delta must be a positive number"):
+        losses.huber(-1)
+    with pytest.raises(ValueError, match="a name or an aleator.losses.Loss"):
+        losses.get(3)
+
+
+Y = np.linspace(1, 5, 50)[:, None]
+
+
+def test_check_accepts_sound_losses():
+    for loss in ALL:
+        losses.check(loss, Y)
+    losses.check(Loss("relative", lambda y, p: abs(y - p) / y, lambda y, p: math.copysign(1 / y, p - y)), Y)
+
+
+def test_check_says_what_is_wrong_and_where():
+    with pytest.raises(ValueError, match=r"loss 'bad' is negative at y=1, prediction="):
+        losses.check(Loss("bad", lambda y, p: p - y - 10, lambda y, p: 1.0), Y)
+    with pytest.raises(ValueError, match="slope is not the derivative of value at y="):
+        losses.check(Loss("bad", lambda y, p: (p - y) ** 2, lambda y, p: p - y), Y)
+    with pytest.raises(ValueError, match="loss 'bad' is not finite at y="):
+        losses.check(Loss("bad", lambda y, p: math.inf, lambda y, p: 0.0), Y)
+
+
+def test_own_loss_that_cannot_be_compiled_is_named():
+    own = Loss("own", lambda y, p: {}[y], lambda y, p: 0.0)
+    with pytest.raises(ValueError, match="cannot be compiled"):
+        own([1.0], [2.0])

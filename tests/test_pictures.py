@@ -1,0 +1,119 @@
+"""Plots, the demo and the command."""
+
+import subprocess
+import sys
+import time
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from matplotlib.figure import Figure
+
+from aleator import PairEnsemble, PairRegressor, datasets, plots
+from aleator.cli import commands
+
+matplotlib.use("Agg")
+
+DATA = datasets.smooth(300)
+MODEL = PairEnsemble(2, epochs=10).fit(DATA.X, DATA.y)
+SAID = MODEL.predict_uncertainty(DATA.X)
+
+DRAWINGS = {
+    "band": lambda ax: plots.band(DATA.X, SAID, DATA.X, DATA.y, ax=ax),
+    "rejection": lambda ax: plots.rejection(DATA.y, SAID.mean, SAID.expected_loss, ax=ax),
+    "rejection of a loss": lambda ax: plots.rejection(DATA.y, SAID.mean, SAID.expected_loss, "huber", ax=ax),
+    "calibration": lambda ax: plots.calibration(DATA.y, SAID.mean, SAID.expected_loss, ax=ax),
+    "history": lambda ax: plots.history(MODEL, ax=ax),
+    "history with held-out rows": lambda ax: plots.history(PairRegressor().fit(DATA.X, DATA.y).history_, ax=ax),
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_draws_on_the_axes_given_and_returns_them(name):
+    figure = Figure()
+    ax = figure.subplots()
+    assert DRAWINGS[name](ax) is ax
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()
+    assert ax.get_legend()
+    figure.canvas.draw()
+    assert ax.get_lines()
+
+
+def test_makes_axes_if_none_are_given():
+    from matplotlib import pyplot as plt
+
+    ax = plots.history(MODEL)
+    assert ax.get_lines()
+    plt.close(ax.figure)
+
+
+def test_band_is_two_deviations_or_a_level_of_the_loss():
+    figure = Figure()
+    ends = plots.band(DATA.X, SAID, ax=figure.subplots()).collections[0].get_paths()[0].vertices
+    assert ends[:, 1].max() == pytest.approx((SAID.mean + 2 * SAID.std).max(), rel=1e-6)
+    absolute = PairRegressor("absolute", epochs=5).fit(DATA.X, DATA.y).predict_uncertainty(DATA.X)
+    ends = plots.band(DATA.X, absolute, ax=figure.subplots()).collections[0].get_paths()[0].vertices
+    assert ends[:, 1].max() == pytest.approx((absolute.mean + 2 * absolute.expected_loss).max(), rel=1e-6)
+
+
+def test_synthetic_data_are_the_papers():
+    smooth = datasets.smooth(200_000, random_state=1)
+    middle = np.abs(smooth.X[:, 0] - 0.6) < 0.005
+    assert smooth.y[middle].mean() == pytest.approx(3 * 0.6 + np.sin(1.2 * np.pi), abs=0.1)
+    assert smooth.y[middle].std() == pytest.approx(1 + np.sin(2.4 * np.pi), rel=0.1)
+    strips = datasets.two_strips(200_000, noisy=0.8, random_state=1)
+    noisy = strips.std > 0
+    assert noisy.mean() == pytest.approx(0.8, abs=0.01)
+    assert sorted(set(strips.std)) == [0.0, 1.0, 5.0]
+    for level in (1.0, 5.0):
+        inside = strips.std == level
+        assert strips.y[inside].mean() == pytest.approx(-2, abs=0.1)
+        assert strips.y[inside].std() == pytest.approx(level, rel=0.02)
+        assert np.ptp(strips.X[inside]) == pytest.approx(0.1, abs=1e-3)
+    x = strips.X[~noisy, 0]
+    np.testing.assert_allclose(strips.y[~noisy], 3 * x + np.sin(2 * np.pi * x))
+    assert np.array_equal(datasets.two_strips(50).X, datasets.two_strips(50).X)
+    with pytest.raises(ValueError, match="noisy must be a share"):
+        datasets.two_strips(noisy=80)
+    with pytest.raises(ValueError, match="n must be a positive whole number"):
+        datasets.smooth(0)
+
+
+def test_demo(tmp_path):
+    out = tmp_path / "new" / "demo"
+    result = CliRunner().invoke(commands, ["demo", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    for text in ("two strips", "diabetes", "RMSE", "AUC"):
+        assert text in result.output
+    table = pd.read_csv(out / "diabetes_predictions.csv")
+    assert list(table) == ["row", "target", "mean", "expected_loss", "std", "aleatoric", "epistemic"]
+    assert len(table) == 442
+    ratio = table["expected_loss"].mean() / ((table["target"] - table["mean"]) ** 2).mean()
+    assert 0.8 < ratio < 1.25
+    for name in ("two_strips.png", "diabetes.png"):
+        assert (out / name).stat().st_size > 20_000
+
+
+def test_an_error_of_the_command_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "aleator", "demo", "--out", str(tmp_path / "file" / "x")], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("aleator: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_imports_nothing_heavy():
+    script = (
+        "import sys, aleator.cli; print([m for m in ('numba', 'sklearn', 'matplotlib', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-m", "aleator", "--help"], capture_output=True, text=True, check=True)
+    assert "demo" in done.stdout
+    assert time.perf_counter() - start < 10

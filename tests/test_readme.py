@@ -1,0 +1,20 @@
+"""The README's lines run as they stand there."""
+
+import re
+from pathlib import Path
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_the_ten_lines_run(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = {}
+    exec(code, names)
+    assert "expected_loss" in capsys.readouterr().out
+    inside = (names["lower"] <= names["y_new"][100:]) & (names["y_new"][100:] <= names["upper"])
+    assert 0.8 < inside.mean() <= 1
+
+
+def test_pictures_and_pages_exist():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8")):
+        assert (README.parent / target).exists(), target
