@@ -8,12 +8,15 @@ kept in Numba's cache on disk; a user's function lives wherever it was typed and
 import functools
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit, types
 from numba.core.errors import NumbaError
 from numpy.typing import ArrayLike, NDArray
+
+PACKAGE = Path(__file__).parent
 
 f8 = types.float64
 LOSS_SIGNATURE = f8(f8, f8)  # (y, y_r) -> value, or slope
@@ -25,7 +28,7 @@ HEAD_SIGNATURE = types.UniTuple(f8, 3)(f8, f8, f8)  # (L, xi, lam) -> value, d/d
 def compiled(function: Callable[..., Any], signature: Any) -> Callable[..., Any]:
     """`function` compiled for `signature`; an error that names it if Numba cannot."""
     function = _plain(function)
-    ours = function.__module__.startswith("aleator.") and not _holds_functions(function)
+    ours = Path(function.__code__.co_filename).is_relative_to(PACKAGE) and not _holds_functions(function)
     try:
         compiled_function: Callable[..., Any] = njit(signature, cache=ours, error_model="numpy")(function)
     except NumbaError as error:
