@@ -415,3 +415,16 @@ def test_units_that_never_fire_do_not_slow_the_rest_down():
     for values in (run.params, run.moments):
         tiny = np.abs(values[values != 0])
         assert tiny.min() > 1e-31
+
+
+def test_works_where_nothing_can_be_cached():
+    """Numba raises where it finds no place for its cache: a read-only installation, or code without a file as here."""
+    from numba import njit
+
+    from aleator.compiled import jit
+
+    names = {}
+    exec("def successor(x): return x + 1", names)
+    with pytest.raises(RuntimeError, match="cannot cache"):
+        njit(cache=True)(names["successor"])
+    assert jit()(names["successor"])(2) == 3

@@ -74,7 +74,7 @@ def test_level_is_minus_the_quotient_of_the_slopes(coupling):
         assert coupling.level(xi) == pytest.approx(-coupling.dg(xi) / coupling.df(xi), rel=1e-9)
 
 
-CLOSED = {  # minimiser, curvature there, f there; lemma of sec. 6, and sec. 6.2 for softplus
+CLOSED = {  # minimiser, curvature there, f there; Lemma 6.1, and sec. 6.2 for softplus
     "sigmoid": (
         lambda L, lam: math.log(lam / L),
         lambda L, lam: L * lam / (L + lam),
@@ -100,7 +100,7 @@ def test_minimum_is_the_papers(name, L, lam):
     slope = [evaluate(L, minimiser + k * h, lam)[2] for k in (-2, -1, 1, 2)]
     assert (slope[0] - 8 * slope[1] + 8 * slope[2] - slope[3]) / (12 * h) == pytest.approx(curvature, rel=1e-9)
     assert evaluate(L, minimiser, lam)[1] == pytest.approx(f_there, rel=1e-9)
-    assert HEADS[f"joint-{name}"].expected_loss(xi, lam) == pytest.approx(L, rel=1e-9)  # Observation 1
+    assert HEADS[f"joint-{name}"].expected_loss(xi, lam) == pytest.approx(L, rel=1e-9)  # Observation 4.1
     value = L * f_there + lam * COUPLINGS[name].g(minimiser)
     assert evaluate(L, xi, lam)[0] == pytest.approx(value, rel=1e-9)
 

@@ -24,13 +24,26 @@ COUPLING_SIGNATURE = f8(f8)  # xi -> f, g or a derivative
 HEAD_SIGNATURE = types.UniTuple(f8, 3)(f8, f8, f8)  # (L, xi, lam) -> value, d/dL, d/dxi
 
 
+def jit(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Numba's `njit` with its cache on disk, or without where no directory can be written."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        try:
+            cached: Callable[..., Any] = njit(signature, cache=True, **options)(function)
+        except RuntimeError:  # "no locator available": a read-only installation without a home
+            cached = njit(signature, **options)(function)
+        return cached
+
+    return decorate
+
+
 @functools.cache
 def compiled(function: Callable[..., Any], signature: Any) -> Callable[..., Any]:
     """`function` compiled for `signature`; an error that names it if Numba cannot."""
     function = _plain(function)
     ours = Path(function.__code__.co_filename).is_relative_to(PACKAGE) and not _holds_functions(function)
     try:
-        compiled_function: Callable[..., Any] = njit(signature, cache=ours, error_model="numpy")(function)
+        compiled_function: Callable[..., Any] = (jit if ours else njit)(signature, error_model="numpy")(function)
     except NumbaError as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise ValueError(
@@ -85,5 +98,4 @@ def _map2(function, x, y, out):  # type: ignore[no-untyped-def]
 def _loop(n: int) -> Callable[..., Any]:
     array = types.Array(f8, 1, "C", readonly=True)
     signature = types.void(types.FunctionType(f8(*[f8] * n)), *[array] * n, f8[::1])
-    loop: Callable[..., Any] = njit(signature, cache=True, nogil=True)(_map1 if n == 1 else _map2)
-    return loop
+    return jit(signature, nogil=True)(_map1 if n == 1 else _map2)

@@ -4,12 +4,12 @@ The joint loss of a sample is L f(z) + lam g(z), where z = Z(xi) and xi is the q
 A coupling is the two functions f and g *of xi*, with their derivatives: z itself never appears, because
 log z and log(1 - z) lose everything once z has been rounded. Since g'(z)/f'(z) = (dg/dxi)/(df/dxi),
 
-    expected loss = -lam g'(z) / f'(z) = lam level(xi),      level(xi) = -(dg/dxi) / (df/dxi).      (Interpretation 1)
+    expected loss = -lam g'(z) / f'(z) = lam level(xi),      level(xi) = -(dg/dxi) / (df/dxi).      (Interpretation 4.1)
 
 | name | Z(xi) | f(z) | g(z) | in xi: f, g | level |
 | --- | --- | --- | --- | --- | --- |
-| sigmoid | 1/(1 + e^-xi) | -ln(1 - z) | -ln z | softplus(xi), softplus(-xi) | e^-xi = 1/z - 1 |
-| softplus | ln(1 + e^xi) | z | -ln z | softplus(xi), -ln softplus(xi) | 1/z |
+| sigmoid, eq. (5.1), (5.2) | 1/(1 + e^-xi) | -ln(1 - z) | -ln z | softplus(xi), softplus(-xi) | e^-xi = 1/z - 1 |
+| softplus, eq. (5.3), (5.4) | ln(1 + e^xi) | z | -ln z | softplus(xi), -ln softplus(xi) | 1/z |
 """
 
 import math
@@ -31,7 +31,7 @@ LARGEST_EXPONENT = 700.0
 
 @dataclass(frozen=True)
 class Coupling:
-    """Two functions of xi that satisfy the paper's Condition 1, checked numerically when the value is made.
+    """Two functions of xi that satisfy the paper's Condition 3.1, checked numerically when the value is made.
 
     Part 1: f > 0, df > 0 and dg < 0 everywhere. Part 2: for every L > 0, L f + lam g has a finite minimum. ``df`` and
     ``dg`` are the derivatives with respect to xi. ``level``, if there is a safe closed form for -dg/df, replaces it.
@@ -48,14 +48,14 @@ class Coupling:
         check(self)
 
     def expected_loss(self, xi: ArrayLike, lam: float) -> NDArray[np.float64]:
-        """-lam g'(z) / f'(z), what the quantifier says the loss will be (Interpretation 1)."""
+        """-lam g'(z) / f'(z), what the quantifier says the loss will be (Interpretation 4.1)."""
         if self.level is not None:
-            return lam * mapped(self.level, xi)
+            return lam * mapped(self.level, xi)  # Interpretations 5.1 and 5.2
         return -lam * mapped(self.dg, xi) / mapped(self.df, xi)
 
 
 def check(coupling: Coupling) -> None:
-    """Raise a ValueError that names the part of Condition 1 that fails, and where."""
+    """Raise a ValueError that names the part of Condition 3.1 that fails, and where."""
     name = f"coupling {coupling.name!r}"
     for xi in map(float, np.linspace(-20, 20, 161)):
         try:

@@ -9,7 +9,7 @@ and the chain rule gives the regressor its derivative: d value / dy_r = (d value
 
 | head | value | expected loss |
 | --- | --- | --- |
-| joint(coupling) | L f(xi) + lam g(xi), eq. (1) of the paper | lam level(xi) |
+| joint(coupling) | L f(xi) + lam g(xi), eq. (3.1) of the paper | lam level(xi) |
 | gaussian | L / (2 V) + ln(V) / 2, V = softplus(xi) + 1e-6, with the squared loss | V |
 | laplace | L / b + ln b, b = softplus(xi) + 1e-6, with the absolute loss | b |
 | plain | L | none: no quantifier |
@@ -55,7 +55,7 @@ def _joint_sigmoid(L: float, xi: float, lam: float) -> Triple:
     f = max(xi, 0.0) + math.log1p(t)
     sigma = 1.0 / (1.0 + t) if xi >= 0.0 else t / (1.0 + t)
     rest = t / (1.0 + t) if xi >= 0.0 else 1.0 / (1.0 + t)
-    return L * f + lam * (f - xi), f, L * sigma - lam * rest
+    return L * f + lam * (f - xi), f, L * sigma - lam * rest  # eq. (3.1) with (5.2); the slope as in Lemma 6.1
 
 
 def _joint_softplus(L: float, xi: float, lam: float) -> Triple:
@@ -64,7 +64,7 @@ def _joint_softplus(L: float, xi: float, lam: float) -> Triple:
     sigma = 1.0 / (1.0 + t) if xi >= 0.0 else t / (1.0 + t)
     if xi < -30.0:
         return L * f + lam * (0.5 * t - xi), f, L * sigma + lam * (0.5 * t - 1.0)
-    return L * f - lam * math.log(f), f, L * sigma - lam * sigma / f
+    return L * f - lam * math.log(f), f, L * sigma - lam * sigma / f  # eq. (3.1) with (5.4)
 
 
 _FUSED = {"sigmoid": _joint_sigmoid, "softplus": _joint_softplus}
@@ -83,7 +83,7 @@ def composed(coupling: Coupling) -> Callable[[float, float, float], Triple]:
     f, g, df, dg = (compiled(part, COUPLING_SIGNATURE) for part in parts)
 
     def evaluate(L: float, xi: float, lam: float) -> Triple:
-        return L * f(xi) + lam * g(xi), f(xi), L * df(xi) + lam * dg(xi)
+        return L * f(xi) + lam * g(xi), f(xi), L * df(xi) + lam * dg(xi)  # eq. (3.1)
 
     return evaluate
 

@@ -16,14 +16,14 @@ Parts = tuple[Floats, Floats, Floats]
 
 
 def gaussian(mu: ArrayLike, variance: ArrayLike) -> Parts:
-    """Squared loss: mu = mean mu_j, V = mean(V_j + (mu_j - mu)^2), for any distribution of the members (eq. 15)."""
+    """Squared loss: mu = mean mu_j, V = mean(V_j + (mu_j - mu)^2), for any distribution of the members (eq. 4.11)."""
     mu, variance, mean = _members(mu, variance)
     epistemic = _to_shape((mu - mean) ** 2, variance)
     return mean, variance.mean(axis=0), epistemic.mean(axis=0)
 
 
 def laplace(mu: ArrayLike, scale: ArrayLike) -> Parts:
-    """Absolute loss: E|y - mu| = mean(d_j + b_j exp(-d_j / b_j)), d_j = |mu - mu_j|, members Laplace (eq. 16).
+    """Absolute loss: E|y - mu| = mean(d_j + b_j exp(-d_j / b_j)), d_j = |mu - mu_j|, members Laplace (eq. 4.12).
 
     The aleatoric part is the mean of b_j; what is left is epistemic, and never negative.
     """

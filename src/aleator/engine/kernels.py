@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
-from aleator.compiled import HEAD_SIGNATURE, LOSS_SIGNATURE
+from aleator.compiled import HEAD_SIGNATURE, LOSS_SIGNATURE, jit
 
 # Columns of the table of layers.
 SOURCE, TARGET, INPUTS, UNITS, WEIGHTS, KIND, LEFT, STRIDE = range(8)
@@ -31,11 +31,10 @@ FINISHED, DIVERGED, BAD_LOSS = range(3)
 
 MODE: dict[str, Any] = {
     "nogil": True,
-    "cache": True,
     "error_model": "numpy",
     "fastmath": {"contract", "reassoc", "nsz", "arcp"},
 }
-kernel = functools.partial(njit, **MODE)
+kernel = functools.partial(jit, **MODE)
 
 u8 = np.uint64
 f4 = np.float32
@@ -529,4 +528,4 @@ def compiled(entry: Callable[..., Any], data: str) -> Callable[..., Any]:
         state = f4[::1], f4[:, ::1], types.uint64, i8
         settings = _read(f8, 1), _read(f8, 1), i8, f8, f8, f8, i8, f8, f8
         signature = types.UniTuple(i8, 2)(x, *scaling, *sample, *table, *pointers, *state, *settings, f8[:, ::1])
-    return njit(signature, **MODE)(entry)
+    return jit(signature, **MODE)(entry)

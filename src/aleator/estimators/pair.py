@@ -113,7 +113,7 @@ class PairEnsemble(NetworkRegressor):
     """Several pairs that differ by chance, as a mixture: what they disagree on is the epistemic part.
 
     `n_members` pairs are trained in parallel; all other parameters are those of `PairRegressor`, and an ensemble of one
-    is that pair. Squared loss: eq. (15) of the paper; absolute loss: eq. (16); any other: see `aleator.mixtures`.
+    is that pair. Squared loss: eq. (4.11) of the paper; absolute loss: eq. (4.12); any other: see `aleator.mixtures`.
     """
 
     def __init__(
