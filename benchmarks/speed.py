@@ -45,7 +45,7 @@ def aleator_steps(X, y, hidden, batch, rate, lam, dropout, members=1):
     """Plan and members, ready to train any number of epochs."""
     n, d = X.shape
     X = X.astype(np.float64) if n < 20_000 else X  # what a user passes
-    data = engine.Data(X, np.zeros(d), np.ones(d), y[:, None], np.ones(n), np.array([[0.0, 1.0, 1.0]]))
+    data = engine.Data(X, np.zeros(d), np.ones(d), y[:, None], np.ones(n), np.array([[0.0, 1.0, 1.0, 1.0]]))
     network = engine.network(d, (hidden,), n_outputs=1, n_quantifiers=1)
     plan = engine.Plan(network, LOSSES["squared"], HEADS["joint-sigmoid"], batch, "nesterov")
 

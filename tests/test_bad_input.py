@@ -20,6 +20,9 @@ def put(values, where, what):
     return values
 
 
+SPIKE = Loss("spike", lambda t, p: (t - p) ** 2 if t < 900 else float("inf"), lambda t, p: 2 * (p - t))
+
+
 def fit(X=X, y=y, model=None, **fit_params):
     return (model or PairRegressor(epochs=3)).fit(X, y, **fit_params)
 
@@ -91,6 +94,20 @@ BAD = {
     "too few columns": (lambda: fit().predict(X[:, :2]), "X has 2 features, but PairRegressor is expecting 3"),
     "NaN in predict": (lambda: fit().predict(put(X, (2, 2), np.nan)), "The first is in X at row 2, column 2"),
     "overflow": (lambda: fit(y=1e200 * y), "is not finite"),
+    "flag": (lambda: fit(model=PairRegressor(early_stopping="no")), "early_stopping must be True or False, got 'no'"),
+    "activation list": (lambda: fit(model=PairRegressor(activation=["relu"])), "unknown activation"),
+    "coupling function": (lambda: fit(model=PairRegressor(coupling=abs)), "coupling must be a name or an aleator"),
+    "seed": (lambda: fit(model=PairRegressor(random_state=-1)), "random_state: "),
+    "text y": (lambda: fit(y=np.array(["a"] * 60)), "y must be numbers"),
+    "dates as y": (lambda: fit(y=pd.date_range("2026-01-01", periods=60)), "y must be numbers"),
+    "duplicate columns": (lambda: fit(FRAME[["size", "age", "size"]]), "column 'size' appears twice"),
+    "validation NaN": (lambda: fit(validation=(X * np.nan, y)), "in the validation table: Input X contains NaN"),
+    "calibrate y": (lambda: fit().calibrate(X, np.column_stack([y, y])), "y has 2 outputs, the model was fitted with 1"),
+    "coverage": (lambda: fit().calibrate(X, y).predict_interval(X, "a"), "coverage must lie strictly between 0 and 1"),
+    "validation not finite": (
+        lambda: fit(model=PairRegressor(SPIKE, early_stopping=True), validation=(X, 1e3 + y)),
+        "the loss on the validation rows is not finite after epoch 1",
+    ),
 }  # fmt: skip
 
 
@@ -156,6 +173,8 @@ def test_few_rows(n, settings):
 def test_all_rows_equal():
     said = PairRegressor().fit(np.ones((10, 2)), np.arange(10.0)).predict_uncertainty(np.ones((1, 2)))
     assert said.mean[0] == pytest.approx(4.5, abs=1.5)
+    said = PairRegressor().fit(np.ones((10, 2)), np.ones(10)).predict_uncertainty(np.ones((1, 2)))
+    assert (said.mean[0], said.expected_loss[0]) == (1, 0)
     with pytest.raises(ValueError, match="would hold back all 1 distinct rows"):
         PairRegressor(early_stopping=True).fit(np.ones((10, 2)), np.ones(10))
 
@@ -163,3 +182,30 @@ def test_all_rows_equal():
 def test_integers_and_booleans_are_numbers():
     assert np.isfinite(fit(np.arange(60)[:, None], np.arange(60)).predict([[3]])).all()
     assert np.isfinite(fit(X > 0, y > 0).predict(X > 0)).all()
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "pinball(0.9)", "logcosh"])
+@pytest.mark.parametrize("shift", [1e9, -1.7e12])
+def test_a_target_far_from_zero(loss, shift):
+    said = PairRegressor(loss).fit(X, shift + y).predict_uncertainty(X)
+    assert np.corrcoef(said.mean - shift, y)[0, 1] > 0.9
+    assert (said.expected_loss > 0).all()
+
+
+def test_rows_far_away_get_finite_answers():
+    model = fit(model=PairEnsemble(2, epochs=5))
+    for c in (1e6, 1e40, 1e300):
+        said = model.predict_uncertainty(c * X)
+        assert np.isfinite(said.mean).all()
+        assert np.isfinite(said.expected_loss).all()
+
+
+def test_weights_of_any_size():
+    a, b = (fit(sample_weight=np.full(60, w)).predict(X) for w in (1.0, 1.7e308))
+    np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_calibration_rows_that_contradict_a_constant_target():
+    low, high = PairRegressor(epochs=3).fit(X, np.full(60, 7.0)).calibrate(X, y).predict_interval(X)
+    assert np.isneginf(low).all()
+    assert np.isposinf(high).all()

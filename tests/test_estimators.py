@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import aleator
 from aleator import PairEnsemble, PairRegressor
-from aleator.couplings import Coupling
+from aleator.couplings import COUPLINGS, Coupling
 from aleator.losses import LOSSES, Loss, huber
 
 X, y = load_diabetes(return_X_y=True)
@@ -43,6 +43,7 @@ def test_answers_fit_together(model, loss):
     assert said.mean.dtype == said.expected_loss.dtype == np.float64
     frame = said.to_frame(index=pd.RangeIndex(1000, 1442))
     assert frame.index[0] == 1000
+    assert said.to_frame().index[0] == 0
     assert ("std" in frame) == (loss == "squared")
     if loss == "squared":
         mean, std = model.predict(X, return_std=True)
@@ -56,7 +57,10 @@ def test_answers_fit_together(model, loss):
 def test_several_outputs():
     rng = np.random.default_rng(0)
     Y = np.column_stack([y, 10 * X[:, 0] + 0.1 * rng.normal(size=len(y))])
-    together = PairRegressor(**QUICK).fit(X, Y).predict_uncertainty(X)
+    together = PairRegressor(**QUICK).fit(X, pd.DataFrame(Y)).predict_uncertainty(X)  # frames are in column order
+    with pytest.raises(ValueError, match="set per_output=True"):
+        _ = together.std
+    assert "std" not in together.to_frame()
     assert together.mean.shape == (442, 2)
     assert together.expected_loss.shape == (442,)
     each = PairRegressor(per_output=True, **QUICK).fit(X, Y)
@@ -70,6 +74,17 @@ def test_several_outputs():
     column = PairRegressor(**QUICK).fit(X, y[:, None])
     assert column.predict(X).shape == (442, 1)
     np.testing.assert_array_equal(column.predict(X)[:, 0], PairRegressor(**QUICK).fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber(1)"])
+def test_outputs_in_any_units_are_learned_together(loss):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(1000, 2))
+    Y = np.column_stack([1000 * np.sin(3 * x[:, 0]), x[:, 1] ** 2, 1e-3 * x[:, 0] * x[:, 1]]) * (
+        1 + 0.01 * rng.normal(size=(1000, 3))
+    )
+    prediction = PairRegressor(loss).fit(x, Y).predict(x)
+    assert (1 - ((prediction - Y) ** 2).mean(axis=0) / Y.var(axis=0) > 0.9).all()
 
 
 def test_one_quantifier_for_all_outputs_predicts_the_sum_of_the_losses():
@@ -159,6 +174,9 @@ def test_global_state_is_left_alone():
 def test_history_is_data_to_plot():
     watched = PairEnsemble(2, **QUICK).fit(X[:300], y[:300], validation=(X[300:], y[300:]))
     history = watched.history_
+    found = PairRegressor().fit(X[:300], y[:300], validation=(X[300:], y[300:])).history_
+    assert {"validation_loss", "cv_loss"} <= set(found)
+    assert found.loc[found["joint_loss"].notna(), "validation_loss"].notna().all()
     assert list(history) == ["member", "epoch", "joint_loss", "loss", "validation_joint_loss", "validation_loss"]
     assert len(history) == 2 * 12
     assert history.notna().all().all()
@@ -189,7 +207,7 @@ def test_the_number_of_epochs_is_found():
     signal = PairRegressor().fit(x, np.sin(3 * x[:, 0]) + x[:, 1])
     assert noise.n_epochs_[0] < 30 < signal.n_epochs_[0]
     assert noise.loss_scale_[0] > 1  # and what was learned all the same is accounted for
-    assert "validation_joint_loss" in noise.history_
+    assert "cv_joint_loss" in noise.history_
 
 
 def test_the_scale_is_right_on_new_rows_where_the_raw_one_is_not():
@@ -212,8 +230,17 @@ def test_lam_and_learning_rate_may_be_functions_of_the_epoch():
     model = falling.fit(X, y)
     assert model.lam_[0] == 0.05
     assert 0.3 < model.predict_loss(X).mean() / ((model.predict(X) - y) ** 2).mean() < 3
-    with pytest.raises(ValueError, match=r"lam must be positive at every epoch, but lam\(3\) is"):
+    with pytest.raises(ValueError, match=r"lam must be positive at every epoch, but lam\(3\) is 0.0"):
         PairRegressor(lam=lambda epoch: 3.0 - epoch, **QUICK).fit(X, y)
+    with pytest.raises(ValueError, match="lam must be a function of the epoch"):
+        PairRegressor(lam=lambda: 1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("settings", [{}, {"early_stopping": True}], ids=["cv", "stopping"])
+def test_a_falling_lam_does_not_fool_the_search_for_the_number_of_epochs(settings):
+    model = PairRegressor(lam=lambda epoch: 1 / (1 + epoch), **settings).fit(X, y)
+    assert model.n_epochs_[0] < 200
+    assert 0.5 < model.predict_loss(X).mean() / ((model.predict(X) - y) ** 2).mean() < 2
 
 
 @pytest.mark.parametrize(
@@ -279,10 +306,12 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(monkeypatch):
     assert vars(untouched) == PairRegressor(**QUICK).get_params()
 
 
-def test_verbose_shows_progress(capsys):
+def test_verbose_shows_progress(capsys, monkeypatch):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    PairRegressor(**QUICK).fit(X, y)
+    assert not capsys.readouterr().out
     PairRegressor(verbose=True).fit(X, y)
-    PairEnsemble(2, verbose=True, **QUICK).fit(X, y)
-    assert isinstance(capsys.readouterr().out, str)
+    assert "training" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------- company
@@ -297,6 +326,7 @@ def test_with_scikit_learn_tools():
     assert pipeline[-1].predict_loss(pipeline[:-1].transform(X)).shape == (442,)
     model = PairRegressor(lam=0.3, hidden=(7,))
     assert clone(model).get_params() == model.get_params()
+    assert clone(PairRegressor(coupling=COUPLINGS["sigmoid"])).coupling is COUPLINGS["sigmoid"]
     assert "PairRegressor" in repr(model)
 
 
@@ -306,6 +336,7 @@ def test_frames_and_float32():
     named = PairRegressor(**QUICK).fit(frame, pd.Series(y))
     assert list(named.feature_names_in_) == list(frame)
     np.testing.assert_array_equal(named.predict(frame), named.predict(frame.astype(float)))
+    assert list(named.predict_uncertainty(frame[::-1]).to_frame().index[:2]) == [441, 440]
     single = PairRegressor(**QUICK).fit(X.astype(np.float32), y)
     double = PairRegressor(**QUICK).fit(X.astype(np.float32).astype(np.float64), y)
     np.testing.assert_allclose(single.predict(X.astype(np.float32)), double.predict(X), rtol=1e-3)

@@ -55,6 +55,14 @@ def test_a_calibrated_pair_covers(loss):
     assert width[X[4000:, 0] > 0.8].mean() > 2 * width[X[4000:, 0] < 0.2].mean()
 
 
+def test_a_side_that_costs_nothing_has_no_end():
+    late = losses.Loss("late", lambda y, p: max(y - p, 0.0), lambda y, p: -1.0 if y > p else 0.0, degree=1)
+    low, high = intervals.level_set(late, np.zeros(1), np.ones(1))
+    assert (low[0], high[0]) == (-np.inf, 1.0)
+    bare = losses.Loss("bare", losses.absolute.value, losses.absolute.slope)
+    assert intervals.level_set(bare, np.zeros(2), np.array([np.inf, 1.0]))[1].tolist() == [np.inf, pytest.approx(1.0)]
+
+
 def test_several_outputs():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(600, 1))

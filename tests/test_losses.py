@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aleator import losses
 from aleator.losses import LOSSES, Loss
 
-ALL = [*LOSSES.values(), losses.huber(0.3), losses.pinball(0.9)]
+ALL = [*LOSSES.values(), losses.huber(0.3), losses.pinball(q=0.9), losses.pinball(1 / 3), losses.huber(delta=1234567.8)]
 IDS = [loss.name for loss in ALL]
 values = st.floats(-1e3, 1e3)
 
@@ -64,13 +64,13 @@ def test_minimisers_are_mean_median_quantile():
 @pytest.mark.parametrize("loss", ALL, ids=IDS)
 def test_can_be_copied_and_pickled(loss):
     for other in (pickle.loads(pickle.dumps(loss)), copy.deepcopy(loss)):
-        assert other.name == loss.name
+        assert other is loss
         assert other.value(1.0, 3.5) == loss.value(1.0, 3.5)
 
 
 def test_names():
     assert losses.get("pinball(0.9)").value(1, 0) == pytest.approx(0.9)
-    assert losses.get("huber(2)") is losses.huber(2.0)
+    assert losses.get("huber(2)") is losses.huber(2.0) is losses.huber(delta=2)
     with pytest.raises(ValueError, match="unknown loss 'squred': did you mean 'squared'"):
         losses.get("squred")
     with pytest.raises(ValueError, match="known: squared, absolute, huber, pinball, logcosh"):
@@ -101,7 +101,33 @@ def test_check_says_what_is_wrong_and_where():
         losses.check(Loss("bad", lambda y, p: math.inf, lambda y, p: 0.0), Y)
 
 
+def test_names_of_shipped_losses_are_not_to_be_had():
+    with pytest.raises(ValueError, match="the name 'squared' belongs to a loss of aleator's"):
+        losses.get(Loss("squared", lambda y, p: (p - y) ** 2 / 2, lambda y, p: p - y))
+
+
+def test_degree_is_checked():
+    for degree, right in ((1, False), (2, True), (3, False)):
+        own = Loss("own", lambda y, p: (p - y) ** 2, lambda y, p: 2 * (p - y), degree=degree)
+        if right:
+            losses.check(own, Y)
+        else:
+            with pytest.raises(ValueError, match=f"loss 'own' is not of degree {degree}"):
+                losses.check(own, Y)
+    for degree in (0, -1, 1.5, "a"):
+        with pytest.raises(ValueError, match="degree of the loss 'own' must be a whole number"):
+            Loss("own", lambda y, p: 0.0, lambda y, p: 0.0, degree=degree)
+    with pytest.raises(ValueError, match="slope of the loss 'own' must be a function"):
+        Loss("own", lambda y, p: 0.0, None)
+
+
+def test_logcosh_is_accurate_for_small_residuals():
+    for r in (1e-12, 1e-6, 1e-3, 0.5, 0.999, 1.001, 30.0):
+        exact = r * r / 2 * (1 - r * r / 6) if r < 1e-2 else math.log(math.cosh(r))
+        assert losses.logcosh.value(0.0, r) == pytest.approx(exact, rel=1e-9)
+
+
 def test_own_loss_that_cannot_be_compiled_is_named():
     own = Loss("own", lambda y, p: {}[y], lambda y, p: 0.0)
-    with pytest.raises(ValueError, match="cannot be compiled"):
+    with pytest.raises(ValueError, match=r"cannot be compiled.*Numba says: \w+"):
         own([1.0], [2.0])

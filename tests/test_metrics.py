@@ -64,7 +64,7 @@ def test_loss_calibration_of_the_truth_and_of_a_wrong_scale():
 
 def test_nothing_expected_and_nothing_realised_is_right():
     result = metrics.loss_calibration(np.ones(20), np.ones(20), np.zeros(20))
-    assert (result.ratio, result.error) == (1.0, 1.0) or result.ratio == 1.0
+    assert (result.ratio, result.error) == (1.0, 0.0)
     assert (result.bins["ratio"] == 1).all()
 
 
@@ -103,6 +103,12 @@ def test_several_outputs_are_summed():
         (lambda: metrics.rejection_auc([1], [1], [1], "rsme"), "unknown error 'rsme': did you mean 'rmse'"),
         (lambda: metrics.loss_calibration([1, 2], [1, 2], [1, 2], n_bins=5), "n_bins must be a whole number from 1"),
         (lambda: metrics.nll([1], [1], [1], "normal"), "unknown distribution 'normal'"),
+        (lambda: metrics.nll([1], [1], [1], None), "unknown distribution None"),
+        (lambda: metrics.nll([1], [1], [0]), "scale must be positive; in row 0 it is not"),
+        (lambda: metrics.coverage([[1], [2]], [0, 0], [1, 3]), r"y_true has shape \(2, 1\), lower \(2,\)"),
+        (lambda: metrics.interval_width([[1], [2]], [0, 0]), r"lower has shape \(2, 1\), upper \(2,\)"),
+        (lambda: metrics.rejection_auc([1], [1], [1], "pinball(2)"), "q must lie strictly between 0 and 1"),
+        (lambda: metrics.rejection_auc(["a"], [1], [1]), "y_true must be numbers"),
     ],
 )
 def test_bad_input(call, message):

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import matplotlib
 import numpy as np
@@ -59,6 +58,17 @@ def test_band_is_two_deviations_or_a_level_of_the_loss():
     assert ends[:, 1].max() == pytest.approx((absolute.mean + 2 * absolute.expected_loss).max(), rel=1e-6)
 
 
+def test_what_cannot_be_drawn_is_said():
+    with pytest.raises(ValueError, match="x has 20 values, the prediction is for 300 rows"):
+        plots.band(np.linspace(0, 1, 20), SAID, ax=Figure().subplots())
+    with pytest.raises(ValueError, match="band draws what predict_uncertainty returns, got a ndarray"):
+        plots.band(DATA.X, SAID.mean, ax=Figure().subplots())
+    with pytest.raises(ValueError, match="nothing to draw"):
+        plots.calibration(DATA.y, DATA.y, np.zeros(300), ax=Figure().subplots())
+    with pytest.raises(ValueError, match="not fitted"):
+        plots.history(PairRegressor(), ax=Figure().subplots())
+
+
 def test_synthetic_data_are_the_papers():
     smooth = datasets.smooth(200_000, random_state=1)
     middle = np.abs(smooth.X[:, 0] - 0.6) < 0.005
@@ -113,7 +123,5 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    start = time.perf_counter()
     done = subprocess.run([sys.executable, "-m", "aleator", "--help"], capture_output=True, text=True, check=True)
     assert "demo" in done.stdout
-    assert time.perf_counter() - start < 10

@@ -75,6 +75,10 @@ def test_the_unit_is_the_loss_of_missing_by_one_standard_deviation(loss):
     np.testing.assert_allclose(together.unit, [sum(each)], rtol=1e-9)
     # the engine's loss, times the unit, is the loss of the original target
     standard = s.standardised(y)
-    shift, scale, factor = together.frame.T
+    shift, scale, factor, push = together.frame.T
+    # alone, the regressor follows the gradient; together, each output in its own unit
+    alone = units(loss, s, per_output=True).frame
+    np.testing.assert_allclose(alone[:, 3], alone[:, 2], rtol=1e-6)
+    np.testing.assert_allclose(push, alone[:, 2] / 2, rtol=1e-6)
     framed = factor * loss(shift + scale * standard, shift + scale * np.zeros_like(standard))
     np.testing.assert_allclose(together.unit * framed, loss(y, s.y_mean), rtol=1e-4, atol=1e-4)

@@ -1,13 +1,13 @@
 """Model files: named arrays and plain facts, nothing that can run, and a checksum over all of it.
 
-A file is a safetensors file. Its metadata holds one JSON text of facts and the SHA-256 of that text and of every array;
+A file is a safetensors file. Its metadata holds a JSON text of facts and the SHA-256 of that text and of every array;
 safetensors itself notices neither a flipped bit nor a cut weight. Reading a file executes nothing that is in it.
 """
 
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,22 +24,29 @@ Arrays = dict[str, NDArray[Any]]
 
 def write(path: str | PathLike[str], facts: dict[str, Any], arrays: Arrays) -> None:
     """Write the file whole or not at all: a temporary file beside it takes its name when it is complete."""
-    path = Path(path)
+    if not os.fspath(path) or (Path(path).exists() and not Path(path).is_file()):
+        raise ValueError(f"{os.fspath(path)!r} is not a place for a model file.")
+    path = Path(path).resolve()  # a link stays a link
     arrays = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
     text = json.dumps({"format": FORMAT, **facts}, sort_keys=True, allow_nan=False)
-    content = save(arrays, metadata={"aleator": text, "sha256": _digest(text, arrays)})
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    # one entry, because safetensors writes several in an order that changes from time to time
+    content = save(arrays, metadata={"aleator": json.dumps([_digest(text, arrays), text])})
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        temporary.write_bytes(content)
         os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, f"cannot write the model file ({error.strerror})", str(path)) from error
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def read(path: str | PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     """The facts and arrays of a file; a ValueError says what is wrong with it."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no model file at {os.fspath(path)!r}.")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -48,11 +55,15 @@ def read(path: str | PathLike[str]) -> tuple[dict[str, Any], Arrays]:
         raise ValueError(f"{path} is not an aleator model file, or it was cut: {error}.") from error
     if "aleator" not in metadata:
         raise ValueError(f"{path} is a safetensors file, but not one of aleator's.")
-    if metadata.get("sha256") != _digest(metadata["aleator"], arrays):
+    try:
+        digest, text = json.loads(metadata["aleator"])
+    except (ValueError, TypeError, RecursionError):
+        digest, text = None, ""
+    if digest != _digest(text, arrays):
         raise ValueError(f"{path} was damaged: its checksum does not fit its content.")
-    facts: dict[str, Any] = json.loads(metadata["aleator"])
-    if facts.pop("format") != FORMAT:
-        raise ValueError(f"{path} was written by a newer aleator; this one reads format {FORMAT}.")
+    facts = json.loads(text)
+    if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
+        raise ValueError(f"{path} was written by another version of aleator; this one reads format {FORMAT}.")
     return facts, arrays
 
 

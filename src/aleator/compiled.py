@@ -30,7 +30,9 @@ def jit(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]],
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             cached: Callable[..., Any] = njit(signature, cache=True, **options)(function)
-        except RuntimeError:  # "no locator available": a read-only installation without a home
+        except RuntimeError as error:
+            if "cannot cache" not in str(error):  # a read-only installation without a home
+                raise
             cached = njit(signature, **options)(function)
         return cached
 
@@ -45,10 +47,11 @@ def compiled(function: Callable[..., Any], signature: Any) -> Callable[..., Any]
     try:
         compiled_function: Callable[..., Any] = (jit if ours else njit)(signature, error_model="numpy")(function)
     except NumbaError as error:
-        reason = str(error).strip().splitlines()[-1].strip()
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = next((line for line in lines if not line.startswith("Failed in nopython")), lines[0])
         raise ValueError(
             f"{function.__qualname__} cannot be compiled; use arithmetic and the functions of `math` on "
-            f"two floats. Numba says: {reason}"
+            f"floats. Numba says: {reason}"
         ) from error
     return compiled_function
 

@@ -15,12 +15,13 @@ log z and log(1 - z) lose everything once z has been rounded. Since g'(z)/f'(z) 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from aleator.compiled import mapped
+from aleator.compiled import COUPLING_SIGNATURE, compiled, mapped
 from aleator.names import suggestion
 
 Scalar = Callable[[float], float]
@@ -46,6 +47,18 @@ class Coupling:
 
     def __post_init__(self) -> None:
         check(self)
+
+    def __reduce__(self) -> Any:
+        if COUPLINGS.get(self.name) is self:  # so that a copy is the coupling itself
+            return get, (self.name,)
+        return Coupling, (self.name, self.f, self.g, self.df, self.dg, self.level)
+
+    def level_of(self) -> Scalar:
+        """-dg/df as a scalar function of xi."""
+        if self.level is not None:
+            return self.level
+        df, dg = (compiled(part, COUPLING_SIGNATURE) for part in (self.df, self.dg))
+        return lambda xi: -dg(xi) / df(xi)
 
     def expected_loss(self, xi: ArrayLike, lam: float) -> NDArray[np.float64]:
         """-lam g'(z) / f'(z), what the quantifier says the loss will be (Interpretation 4.1)."""
@@ -150,6 +163,8 @@ def get(coupling: str | Coupling) -> Coupling:
     """A coupling by name, or the `Coupling` itself."""
     if isinstance(coupling, Coupling):
         return coupling
+    if not isinstance(coupling, str):
+        raise ValueError(f"coupling must be a name or an aleator.couplings.Coupling, got {type(coupling).__name__}.")
     if coupling in COUPLINGS:
         return COUPLINGS[coupling]
-    raise ValueError(f"unknown coupling {coupling!r}{suggestion(str(coupling), COUPLINGS)}")
+    raise ValueError(f"unknown coupling {coupling!r}{suggestion(coupling, COUPLINGS)}")

@@ -17,6 +17,7 @@ and the chain rule gives the regressor its derivative: d value / dy_r = (d value
 A quantifier for a regressor that is already there uses the joint head with the losses as data: see `given`.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class Head:
     name: str
     evaluate: Callable[[float, float, float], Triple]
     expected_loss: Callable[[ArrayLike, float], NDArray[np.float64]] | None
+    level: Callable[[float], float] | None = None  # expected loss over lam, of one xi, where that is what it is
 
     @property
     def quantifies(self) -> bool:
@@ -70,11 +72,12 @@ def _joint_softplus(L: float, xi: float, lam: float) -> Triple:
 _FUSED = {"sigmoid": _joint_sigmoid, "softplus": _joint_softplus}
 
 
+@functools.cache
 def joint(coupling: Coupling) -> Head:
     """The paper's joint loss L f + lam g."""
-    if COUPLINGS.get(coupling.name) is coupling:
-        return Head(f"joint-{coupling.name}", _FUSED[coupling.name], coupling.expected_loss)
-    return Head(f"joint-{coupling.name}", composed(coupling), coupling.expected_loss)
+    shipped = COUPLINGS.get(coupling.name) is coupling and coupling.name in _FUSED
+    evaluate = _FUSED[coupling.name] if shipped else composed(coupling)
+    return Head(f"joint-{coupling.name}", evaluate, coupling.expected_loss, coupling.level_of())
 
 
 def composed(coupling: Coupling) -> Callable[[float, float, float], Triple]:
@@ -86,6 +89,20 @@ def composed(coupling: Coupling) -> Callable[[float, float, float], Triple]:
         return L * f(xi) + lam * g(xi), f(xi), L * df(xi) + lam * dg(xi)  # eq. (3.1)
 
     return evaluate
+
+
+@functools.cache
+def log_score(head: Head) -> Head:
+    """L / e + ln e with e the expected loss: judges prediction and quantifier whatever lam was; least where e = E L."""
+    if head.level is None:
+        return head
+    level = compiled(head.level, COUPLING_SIGNATURE)
+
+    def evaluate(L: float, xi: float, lam: float) -> Triple:
+        e = lam * level(xi)
+        return L / e + math.log(e), 0.0, 0.0
+
+    return Head(f"log-score-{head.name}", evaluate, head.expected_loss)
 
 
 def _given(y: float, y_r: float) -> float:

@@ -34,7 +34,7 @@ class Loss:
 
     ``value(y, y_r)`` and ``slope(y, y_r)`` take and return floats and are compiled when first used: plain arithmetic,
     ``math``, ``if``. ``degree`` is p where L(a + c y, a + c y_r) = c^p L(y, y_r) for every c > 0 and a; the engine
-    then works on the standardised target and results scale with the unit of y to the last bit. None if there is no p.
+    then works on the standardised target, and what it finds does not depend on the unit of y. None if there is none.
 
     >>> late = Loss("late", lambda y, y_r: 5 * (y - y_r) if y > y_r else y_r - y,
     ...             lambda y, y_r: -5.0 if y > y_r else 1.0, degree=1)
@@ -46,6 +46,15 @@ class Loss:
     value: Scalar
     slope: Scalar
     degree: int | None = None
+
+    def __post_init__(self) -> None:
+        for part in ("value", "slope"):
+            if not callable(getattr(self, part)):
+                raise ValueError(f"{part} of the loss {self.name!r} must be a function (y, y_r) -> float.")
+        if not (self.degree is None or (isinstance(self.degree, int) and self.degree >= 1)):
+            raise ValueError(
+                f"degree of the loss {self.name!r} must be a whole number >= 1 or None, got {self.degree!r}."
+            )
 
     def __call__(self, y: ArrayLike, y_pred: ArrayLike) -> NDArray[np.float64]:
         """The loss of each sample; arrays broadcast."""
@@ -75,6 +84,8 @@ def _absolute_slope(y: float, y_r: float) -> float:
 
 def _logcosh(y: float, y_r: float) -> float:
     r = abs(y_r - y)
+    if r < 1.0:  # cosh r = 1 + 2 sinh^2(r/2): no difference of nearly equal numbers
+        return math.log1p(2.0 * math.sinh(0.5 * r) ** 2)
     return r + math.log1p(math.exp(-2.0 * r)) - 0.6931471805599453
 
 
@@ -82,13 +93,15 @@ def _logcosh_slope(y: float, y_r: float) -> float:
     return math.tanh(y_r - y)
 
 
-@functools.cache
 def huber(delta: float = 1.0) -> Loss:
     """Squared within `delta` of the target, linear beyond; `delta` is in the units of the target."""
     if not (math.isfinite(delta) and delta > 0):
         raise ValueError(f"huber: delta must be a positive number, got {delta!r}.")
-    delta = float(delta)
+    return _huber(float(delta))
 
+
+@functools.cache
+def _huber(delta: float) -> Loss:
     def value(y: float, y_r: float) -> float:
         r = abs(y_r - y)
         return 0.5 * r * r if r <= delta else delta * (r - 0.5 * delta)
@@ -96,15 +109,19 @@ def huber(delta: float = 1.0) -> Loss:
     def slope(y: float, y_r: float) -> float:
         return min(max(y_r - y, -delta), delta)
 
-    return Loss(f"huber({delta:g})", value, slope)
+    return Loss(f"huber({delta!r})", value, slope)
 
 
-@functools.cache
 def pinball(q: float = 0.5) -> Loss:
     """The loss whose best constant is the q-quantile; a prediction too low costs q a unit, too high 1 - q."""
     if not 0 < q < 1:
         raise ValueError(f"pinball: q must lie strictly between 0 and 1, got {q!r}.")
-    low, high = float(q), 1.0 - float(q)
+    return _pinball(float(q))
+
+
+@functools.cache
+def _pinball(q: float) -> Loss:
+    low, high = q, 1.0 - q
 
     def value(y: float, y_r: float) -> float:
         return low * (y - y_r) if y > y_r else high * (y_r - y)
@@ -112,7 +129,7 @@ def pinball(q: float = 0.5) -> Loss:
     def slope(y: float, y_r: float) -> float:
         return -low if y > y_r else (high if y < y_r else 0.0)
 
-    return Loss(f"pinball({q:g})", value, slope, degree=1)
+    return Loss(f"pinball({q!r})", value, slope, degree=1)
 
 
 squared = Loss("squared", _squared, _squared_slope, degree=2)
@@ -132,6 +149,8 @@ _FAMILIES = {"huber": huber, "pinball": pinball}
 def get(loss: str | Loss) -> Loss:
     """A loss by name ("squared", "huber(2.5)", "pinball(0.9)"), or the `Loss` itself."""
     if isinstance(loss, Loss):
+        if loss.name in LOSSES and loss.value is not LOSSES[loss.name].value:
+            raise ValueError(f"the name {loss.name!r} belongs to a loss of aleator's; give yours another.")
         return loss
     if not isinstance(loss, str):
         raise ValueError(f"loss must be a name or an aleator.losses.Loss, got {type(loss).__name__}.")
@@ -157,8 +176,11 @@ def is_shipped(loss: Loss) -> bool:
 def check(loss: Loss, y: NDArray[np.float64]) -> None:
     """Try the loss on the target's own values: finite, not negative, and `slope` the derivative of `value`.
 
-    y is (n, m); each output is tried at up to 25 values against the levels low, middle and high of that output.
+    y is (n, m); each output is tried at up to 25 values against the levels low, middle and high of that output. What
+    aleator ships is sound, and finite differences would only show the limits of float64.
     """
+    if is_shipped(loss):
+        return
     for column in y.T:
         levels = np.quantile(column, [0.1, 0.5, 0.9])
         step = 1e-6 * float(column.max() - column.min() or max(abs(column[0]), 1.0))
@@ -171,7 +193,7 @@ def _check_at(loss: Loss, y: float, y_r: float, step: float) -> None:
     where = f"at y={y:.6g}, prediction={y_r:.6g}"
     try:
         value, slope = float(loss.value(y, y_r)), float(loss.slope(y, y_r))
-    except ArithmeticError as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise ValueError(f"loss {loss.name!r} cannot be evaluated {where}: {error}.") from error
     if not (np.isfinite(value) and np.isfinite(slope)):
         raise ValueError(f"loss {loss.name!r} is not finite {where}: value {value!r}, slope {slope!r}.")
@@ -179,9 +201,22 @@ def _check_at(loss: Loss, y: float, y_r: float, step: float) -> None:
         raise ValueError(f"loss {loss.name!r} is negative {where}: {value!r}. The method needs losses >= 0.")
     if abs(y_r - y) < 10 * step:
         return  # a kink may lie here
+    _check_degree(loss, y, y_r, value)
     difference = (loss.value(y, y_r + step) - loss.value(y, y_r - step)) / (2 * step)
     if abs(difference - slope) > 1e-2 * max(abs(difference), abs(slope)) + 1e-6 * value / abs(y_r - y):
         raise ValueError(
             f"loss {loss.name!r}: slope is not the derivative of value {where}: slope {slope:.6g}, "
             f"finite difference {difference:.6g}."
+        )
+
+
+def _check_degree(loss: Loss, y: float, y_r: float, value: float) -> None:
+    if loss.degree is None:
+        return
+    a, c = y_r - 2.0 * y, 2.0
+    there, claimed = loss.value(a + c * y, a + c * y_r), c**loss.degree * value
+    if abs(there - claimed) > 1e-6 * max(abs(there), abs(claimed)):
+        raise ValueError(
+            f"loss {loss.name!r} is not of degree {loss.degree}: y={y:.6g} and prediction={y_r:.6g}, moved by {a:.6g} "
+            f"and stretched {c:g} times, should give {claimed:.6g} and give {there:.6g}. Leave degree out if unsure."
         )

@@ -30,7 +30,7 @@ ERRORS: dict[str, tuple[str, Callable[[Floats], Floats]]] = {
 def rejection_curve(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: str | Loss = "rmse") -> Floats:
     """Error of what is left after dropping the n most uncertain samples, for n = 0, ..., N - 1 (paper, sec. 8).
 
-    `error` is "rmse", "mse", "mae", a loss by name, or a `Loss`. Samples with equal uncertainty leave in their order.
+    `error` is "rmse", "mse", "mae", a loss by name, or a `Loss`. Of equally uncertain samples, the later leaves first.
     """
     y, y_pred, uncertainty = _arrays(y_true=y_true, y_pred=y_pred, uncertainty=uncertainty)
     loss, of_mean = _error(error)
@@ -99,9 +99,9 @@ def loss_calibration(
         }
     )
     bins["ratio"] = _quotient(bins["predicted"].to_numpy(), bins["realised"].to_numpy())
-    gap = np.average((bins["predicted"] - bins["realised"]).abs(), weights=bins["count"])
+    gap = float(np.average((bins["predicted"] - bins["realised"]).abs(), weights=bins["count"]))
     ratio = _quotient(np.array([expected.mean()]), np.array([realised.mean()]))[0]
-    return LossCalibration(bins, float(ratio), float(_quotient(np.array([gap]), np.array([realised.mean()]))[0]))
+    return LossCalibration(bins, float(ratio), gap / realised.mean() if gap > 0 else 0.0)
 
 
 def coverage(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
@@ -137,7 +137,7 @@ def crps(y_true: ArrayLike, y_pred: ArrayLike, scale: ArrayLike, distribution: s
 def _distribution(name: str) -> stats.rv_continuous:
     known = {"gaussian": stats.norm, "laplace": stats.laplace}
     if name not in known:
-        raise ValueError(f"unknown distribution {name!r}{suggestion(name, known)}")
+        raise ValueError(f"unknown distribution {name!r}{suggestion(str(name), known)}")
     return known[name]
 
 
@@ -148,6 +148,8 @@ def _error(error: str | Loss) -> tuple[Loss, Callable[[Floats], Floats]]:
     try:
         return losses.get(error), lambda mean: mean
     except ValueError:
+        if isinstance(error, str) and "(" in error:  # a loss that is known, with a parameter it does not take
+            raise
         raise ValueError(f"unknown error {error!r}{suggestion(str(error), [*ERRORS, *losses.LOSSES])}") from None
 
 
@@ -172,8 +174,13 @@ def _quotient(a: Floats, b: Floats) -> Floats:
 
 
 def _arrays(**given: ArrayLike) -> list[Floats]:
-    """All arguments as finite float64 arrays with equally many rows."""
-    arrays = {name: np.asarray(values, np.float64) for name, values in given.items()}
+    """All arguments as float64 arrays without NaN and with equally many rows."""
+    arrays = {}
+    for name, values in given.items():
+        try:
+            arrays[name] = np.asarray(values, np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be numbers: {error}.") from None
     n = None
     for name, values in arrays.items():
         if values.ndim not in (1, 2) or len(values) == 0:
@@ -184,7 +191,11 @@ def _arrays(**given: ArrayLike) -> list[Floats]:
             first = next(iter(arrays))
             raise ValueError(f"{name} has {len(values)} rows, {first} has {n}.")
         n = len(values)
-    shapes = {name: values.shape for name, values in arrays.items() if name in ("y_true", "y_pred")}
-    if len(set(shapes.values())) > 1:
-        raise ValueError(f"y_true has shape {shapes['y_true']}, y_pred {shapes['y_pred']}.")
+    free = {"uncertainty", "expected_loss"}  # may be one for all outputs
+    (first, values), *others = ((name, values) for name, values in arrays.items() if name not in free)
+    for name, other in others:
+        if other.shape != values.shape:
+            raise ValueError(f"{first} has shape {values.shape}, {name} {other.shape}.")
+    if "scale" in arrays and (arrays["scale"] <= 0).any():
+        raise ValueError(f"scale must be positive; in row {np.argwhere(arrays['scale'] <= 0)[0][0]} it is not.")
     return list(arrays.values())

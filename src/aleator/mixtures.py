@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from aleator import losses
 from aleator.losses import Loss
 
 Floats = NDArray[np.float64]
@@ -47,9 +48,9 @@ def additive(mu: ArrayLike, expected_loss: ArrayLike, loss: Loss) -> Parts:
 
 def of(loss: Loss) -> Callable[[ArrayLike, ArrayLike], Parts]:
     """The rule for a loss."""
-    if loss.name == "squared":
+    if loss.value is losses.squared.value:
         return gaussian
-    if loss.name == "absolute":
+    if loss.value is losses.absolute.value:
         return laplace
     return lambda mu, expected_loss: additive(mu, expected_loss, loss)
 

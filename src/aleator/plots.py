@@ -7,12 +7,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from aleator import losses, metrics
 from aleator.estimators import Prediction
+from aleator.estimators.intervals import level_set
 from aleator.losses import Loss
 
 BLUE, ORANGE, GREY, RED = "#2364aa", "#ea7317", "#9aa5b1", "#c1292e"
+CURVES = (
+    ("validation_joint_loss", RED, "validation rows"),
+    ("cv_joint_loss", ORANGE, "rows left out in turn, to find the number of epochs"),
+)
 
 
 def band(
@@ -32,9 +38,13 @@ def band(
     ax = _axes(ax)
     grid = np.asarray(x, np.float64).ravel()
     order = np.argsort(grid)
+    if not isinstance(prediction, Prediction):
+        raise ValueError(f"band draws what predict_uncertainty returns, got a {type(prediction).__name__}.")
+    if len(grid) != len(prediction.mean):
+        raise ValueError(f"x has {len(grid)} values, the prediction is for {len(prediction.mean)} rows.")
     low, high, text = _band_ends(prediction, width)
     if X is not None and y is not None:
-        ax.plot(np.ravel(X), np.ravel(y), ".", color=GREY, ms=3, alpha=0.45, mew=0, label="samples", zorder=1)
+        ax.plot(np.ravel(X), np.ravel(y), ".", color=GREY, ms=4, alpha=0.6, mew=0, label="samples", zorder=1)
     ax.fill_between(grid[order], low[order], high[order], color=BLUE, alpha=0.22, lw=0, label=text, zorder=2)
     ax.plot(grid[order], prediction.mean[order], color=BLUE, lw=2, label="prediction", zorder=3)
     ax.legend(frameon=False)
@@ -42,14 +52,11 @@ def band(
 
 
 def _band_ends(said: Prediction, width: float) -> tuple[Any, Any, str]:
-    from aleator.estimators.intervals import level_set
-
     if said.mean.ndim != 1:
         raise ValueError("band draws one output; pass a Prediction with mean of shape (n,).")
-    loss = losses.get(said.loss)
-    if said.loss == "squared":
+    if said.loss is losses.squared:
         return said.mean - width * said.std, said.mean + width * said.std, f"± {width:g} standard deviations"
-    low, high = level_set(loss, said.mean, width * said.expected_loss)
+    low, high = level_set(said.loss, said.mean, width * said.expected_loss)
     return low, high, f"loss up to {width:g} times the expected"
 
 
@@ -90,6 +97,8 @@ def calibration(
     ax = _axes(ax)
     result = metrics.loss_calibration(y_true, y_pred, expected_loss, loss, n_bins)
     bins = result.bins[(result.bins["predicted"] > 0) & (result.bins["realised"] > 0)]
+    if bins.empty:
+        raise ValueError("nothing to draw: the expected or the realised losses are all zero.")
     ends = np.array(
         [bins[["predicted", "realised"]].min().min() / 1.5, bins[["predicted", "realised"]].max().max() * 1.5]
     )
@@ -110,14 +119,16 @@ def calibration(
 def history(model: Any, *, ax: Axes | None = None) -> Axes:
     """The joint loss by epoch on the training and on held-out rows; `model` is an estimator or its ``history_``."""
     ax = _axes(ax)
+    if not isinstance(model, pd.DataFrame):
+        check_is_fitted(model, "history_")
     table: pd.DataFrame = model if isinstance(model, pd.DataFrame) else model.history_
     for k, (_, member) in enumerate(table.groupby("member")):
         label = "training rows" if k == 0 else None
         ax.plot(member["epoch"], member["joint_loss"], color=BLUE, lw=1.2, alpha=0.9, label=label)
-        if "validation_joint_loss" in member:
-            held = member.dropna(subset="validation_joint_loss")
-            label = "held-out rows" if k == 0 else None
-            ax.plot(held["epoch"], held["validation_joint_loss"], ".-", color=ORANGE, lw=1.2, ms=4, label=label)
+        for name, color, text in CURVES:
+            if name in member and (k == 0 or name != "cv_joint_loss"):  # all members share the search
+                seen = member.dropna(subset=name)
+                ax.plot(seen["epoch"], seen[name], ".-", color=color, lw=1.2, ms=4, label=text if k == 0 else None)
     ax.legend(frameon=False)
     return _finished(ax, "epoch", "joint loss")
 

@@ -44,8 +44,10 @@ ONE, TWO, THREE, FOUR, FIVE = u8(1), u8(2), u8(3), u8(4), u8(5)
 # and stays there; below this it is zero.
 TINY = f4(1e-30)
 
+FARTHEST = 1e4  # in standard deviations of an input
+
 # From this many multiplications on, a product of matrices goes to BLAS. A block is kept so small (see ``network.py``)
-# that BLAS itself never starts a thread: the result does not depend on how many it may use.
+# that BLAS starts no threads unless a layer has more than 16,384 weights.
 BLAS_FROM = 40_000
 
 
@@ -251,11 +253,14 @@ def drop(h, keep, o, n, key, threshold, scale):
 
 @kernel()
 def gather(X, shift, scale, rows, out):
-    """Standardise the rows asked for, in float64, into a float32 block."""
+    """Standardise the rows asked for, in float64, into a float32 block.
+
+    Training rows cannot lie sqrt(n) deviations out; new rows that do so by far stop at FARTHEST and stay finite.
+    """
     D = X.shape[1]
     for b in range(rows.size):
         for i in range(D):
-            out[b * D + i] = (X[rows[b], i] - shift[i]) * scale[i]
+            out[b * D + i] = min(max((X[rows[b], i] - shift[i]) * scale[i], -FARTHEST), FARTHEST)
 
 
 @kernel()
@@ -316,8 +321,9 @@ def block_loss(value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, ro
     """Value of the head and its derivatives at the outputs, for the rows of one block.
 
     The M outputs fall into groups, one for each of the Q quantifier outputs (one group if there is none); a group's
-    loss is the sum over its outputs, each measured in its frame (shift, scale, factor). Adds the head's value and the
-    regressor's loss, times the row's weight, to `totals`; says whether all losses were finite and not negative.
+    loss is the sum over its outputs, each measured in its frame (shift, scale, factor, push). Adds to `totals`
+    the head's value and the regressor's loss, times the row's weight, and the weight; says whether all losses of finite
+    predictions were finite and not negative.
     """
     groups = max(Q, 1)
     width = M // groups
@@ -326,19 +332,22 @@ def block_loss(value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, ro
         row = rows[b]
         for group in range(groups):
             L = 0.0
+            reached = True
             for m in range(group * width, (group + 1) * width):
-                shift, scale, factor = frame[m, 0], frame[m, 1], frame[m, 2]
+                shift, scale, factor, push = frame[m, 0], frame[m, 1], frame[m, 2], frame[m, 3]
                 y_r = act[yo + b * M + m] if yo > 0 else f4(0)
+                reached = reached and math.isfinite(y_r)
                 y, prediction = shift + scale * Y[row, m], shift + scale * y_r
                 L += factor * value_of(y, prediction)
                 if yo > 0:
-                    delta[yo + b * M + m] = factor * scale * slope_of(y, prediction)
+                    delta[yo + b * M + m] = push * scale * slope_of(y, prediction)
             xi = act[zo + b * Q + group] if Q > 0 else f4(0)
             value, dL, dxi = head(L, xi, lam)
-            sound = sound and L >= 0.0 and math.isfinite(L)
+            sound = sound and ((L >= 0.0 and math.isfinite(L)) or not reached)
             w = weight[row]
             totals[0] += w * value
             totals[1] += w * L
+            totals[2] += w / groups
             if Q > 0:
                 delta[zo + b * Q + group] = share * w * dxi
             if yo > 0:
@@ -379,8 +388,8 @@ def nesterov(params, velocity, gradient, rate, momentum):
         g = gradient[j]
         v = momentum * velocity[j] + g
         w = params[j] - rate * (g + momentum * v)
-        velocity[j] = v if abs(v) > TINY else f4(0)
-        params[j] = w if abs(w) > TINY else f4(0)
+        velocity[j] = f4(0) if abs(v) <= TINY else v  # so written, NaN stays NaN and is found
+        params[j] = f4(0) if abs(w) <= TINY else w
 
 
 @kernel()
@@ -394,9 +403,9 @@ def adam(params, first, second, gradient, rate, beta1, beta2, step):
         m = beta1 * first[j] + (f4(1) - beta1) * g
         v = beta2 * second[j] + (f4(1) - beta2) * g * g
         w = params[j] - rate * m / (math.sqrt(v) + epsilon)
-        first[j] = m if abs(m) > TINY else f4(0)
-        second[j] = v if v > TINY else f4(0)
-        params[j] = w if abs(w) > TINY else f4(0)
+        first[j] = f4(0) if abs(m) <= TINY else m
+        second[j] = f4(0) if v <= TINY else v
+        params[j] = f4(0) if abs(w) <= TINY else w
 
 
 @kernel()
@@ -416,7 +425,7 @@ def run_epochs(
 ):  # fmt: skip
     """Train one member for ``len(rates)`` epochs, the first of them number `first`; params and moments change in place.
 
-    X (n, D), Y (n, M), weight (n,), frame (M, 3), rows (N,), layers (K, 6), outputs = (slot of y_r, M, slot of xi, Q),
+    X (n, D), Y (n, M), weight (n,), frame (M, 4), rows (N,), layers (K, 8), outputs = (slot of y_r, M, slot of xi, Q),
     params (P,), moments (2, P), rates and lams (epochs,), trace (epochs, 2): mean value and mean loss of each epoch.
     Returns (FINISHED, DIVERGED or BAD_LOSS, the epoch's number).
     """
@@ -426,7 +435,7 @@ def run_epochs(
     act, delta = np.zeros(R * width, np.float32), np.zeros(R * width, np.float32)
     keep = np.zeros(R * width if dropout > 0.0 else 1, np.float32)
     gradient, scratch = np.zeros(P, np.float32), np.zeros(max(P, R * width), np.float32)
-    order, totals = np.empty(N, np.int64), np.zeros(2)
+    order, totals = np.empty(N, np.int64), np.zeros(3)
     velocity, second = moments[0], moments[1]
     steps = (N + batch - 1) // batch
     for t in range(rates.size):
@@ -463,11 +472,11 @@ def run_epochs(
                 nesterov(params, velocity, gradient, rates[t], momentum)
             else:
                 adam(params, velocity, second, gradient, rates[t], momentum, beta2, step)
-        trace[t, 0], trace[t, 1] = totals[0] / N, totals[1] / N
-        if not (math.isfinite(totals[0]) and all_finite(params)):
-            return DIVERGED, epoch
+        trace[t, 0], trace[t, 1] = totals[0] / totals[2], totals[1] / totals[2]
         if not sound:
             return BAD_LOSS, epoch
+        if not (math.isfinite(totals[0]) and all_finite(params)):
+            return DIVERGED, epoch
     return FINISHED, first + rates.size
 
 
@@ -492,16 +501,13 @@ def run_evaluate(
     """Weighted mean of the head's value and of the regressor's loss over `rows`, without changing anything."""
     yo, M, zo, Q = outputs[0] * R, outputs[1], outputs[2] * R, outputs[3]
     size = R * (layers[-1, TARGET] + layers[-1, UNITS])
-    act, delta, totals = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(2)
-    mass = 0.0
+    act, delta, totals = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(3)
     for lo in range(0, rows.size, R):
         block = rows[lo : min(rows.size, lo + R)]
         gather(X, shift, scale, block, act)
         forward(layers, u8(R), u8(block.size), params, act, False)
         block_loss(value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lam, 1.0, totals)
-        for b in range(block.size):
-            mass += weight[block[b]]
-    return totals[0] / mass, totals[1] / mass
+    return totals[0] / totals[2], totals[1] / totals[2]
 
 
 def _read(dtype: types.Type, ndim: int) -> types.Array:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aleator.engine.kernels import OUTPUT, RELU, TANH
+from aleator.engine.kernels import INPUTS, OUTPUT, RELU, TANH, UNITS
 
 ACTIVATIONS = {"relu": RELU, "tanh": TANH}
 
@@ -33,7 +33,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Network:
-    """The table of layers (K, 8), the outputs (slot of y_r, M, slot of xi, Q), and where the matrices lie."""
+    """The table of layers (K, 8), the outputs (slot of y_r, M targets, slot of xi, Q), and where the matrices lie."""
 
     layers: NDArray[np.int64]
     outputs: NDArray[np.int64]
@@ -41,13 +41,18 @@ class Network:
     n_params: int
 
     @property
+    def n_outputs(self) -> int:
+        """Outputs of the regressor; 0 without one."""
+        return int(self.outputs[1]) if self.outputs[0] else 0
+
+    @property
     def n_quantifiers(self) -> int:
         """Outputs of the quantifier, Q; 0 without one."""
         return int(self.outputs[3])
 
     def rows_of_a_block(self, batch: int) -> int:
-        """How many rows go through the layers at a time: in cache, and too few for BLAS to start threads."""
-        largest = int((self.layers[:, 2] * self.layers[:, 3]).max())
+        """How many rows go through the layers at a time: in cache, and few enough for BLAS not to start threads."""
+        largest = int((self.layers[:, INPUTS] * self.layers[:, UNITS]).max())
         return min(batch, max(16, min(256, _ONE_THREAD // largest)))
 
     def start(self, seed: int) -> NDArray[np.float32]:
@@ -76,7 +81,8 @@ def network(
 ) -> Network:
     """A regressor with `n_outputs` and a quantifier with `n_quantifiers` outputs; either may be 0, then it is absent.
 
-    The first `shared_layers` hidden layers are common to both, the rest are separate.
+    The first `shared_layers` hidden layers are common to both, the rest are separate. Without a regressor the targets
+    are the losses themselves, one for each quantifier output (`heads.given`).
     """
     build = _Builder(n_inputs, ACTIVATIONS[activation])
     at = (0, 0, n_inputs)  # slot, first column, units in a row of the slot
@@ -95,7 +101,8 @@ def network(
             for units in own:
                 branch = build.hidden(branch, (units,))
             places[name] = build.output(branch, branch[2], n)
-    outputs = np.array([places["regressor"], n_outputs, places["quantifier"], n_quantifiers], np.int64)
+    n_targets = n_outputs or n_quantifiers
+    outputs = np.array([places["regressor"], n_targets, places["quantifier"], n_quantifiers], np.int64)
     return Network(np.array(build.layers, np.int64), outputs, tuple(build.matrices), build.n_params)
 
 

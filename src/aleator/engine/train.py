@@ -19,8 +19,8 @@ from aleator.engine.network import Network
 from aleator.heads import Head
 from aleator.losses import Loss
 
-# Between two looks at progress and interruption: about a twentieth of a second of work on a small network.
-STEPS_OF_A_CHUNK = 20_000
+# Between two looks at progress and interruption: rows times parameters, about a tenth of a second of work.
+WORK_OF_A_CHUNK = 200_000_000
 
 # Rows that go through the layers together when nothing is learned.
 ROWS_OF_A_BLOCK = 64
@@ -37,8 +37,9 @@ class Data:
     """What members learn from: only read, and shared between them.
 
     X (n, D) float32 or float64, standardised on the fly to (X - shift) * scale; Y (n, M) the target in the units the
-    network works in; weight (n,), of mean 1 over a member's rows; frame (M, 3): the loss of output m is
-    factor * L(shift + scale y, shift + scale y_r).
+    network works in; weight (n,), around 1; frame (M, 4): the loss of output m is
+    factor * L(shift + scale y, shift + scale y_r), and the regressor follows push * scale * slope. push = factor is the
+    gradient; another value only changes how fast one output learns beside the others.
     """
 
     X: NDArray[np.floating]
@@ -102,6 +103,7 @@ def begin(plan: Plan, member: Member) -> Run:
 
 def advance(plan: Plan, member: Member, run: Run, epochs: int, number: int = 0) -> None:
     """Train `run` for that many epochs more, or to the end of the member's schedule if that comes first."""
+    _check(plan.network, run.params)
     until = min(run.epoch + epochs, member.rates.size)
     trace = np.zeros((until - run.epoch, 2))
     data = member.data
@@ -129,7 +131,7 @@ def advance(plan: Plan, member: Member, run: Run, epochs: int, number: int = 0) 
     if status == kernels.DIVERGED:
         raise DivergenceError(
             f"training diverged in {where}: the weights or the loss are no longer finite. Lower learning_rate "
-            f"(it was {member.rates[epoch]:g}) or set clip."
+            f"(it was {member.rates[epoch]:g}) or set clip; look for extreme sample weights."
         )
     if status == kernels.BAD_LOSS:
         raise ValueError(f"loss {plan.loss.name!r} became negative or not finite in {where}; it must be >= 0.")
@@ -155,8 +157,7 @@ def train(
 
     def work(number: int) -> None:
         member, run = members[number], runs[number]
-        steps = -(-member.rows.size // min(plan.batch_size, member.rows.size))
-        size = chunk or max(1, STEPS_OF_A_CHUNK // steps)
+        size = chunk or max(1, WORK_OF_A_CHUNK // (member.rows.size * plan.network.n_params))
         try:
             while run.epoch < member.rates.size and not stop.is_set():
                 advance(plan, member, run, size, number)
@@ -194,8 +195,9 @@ def forward(
 
     A row's result does not depend on the rows beside it, so a table too large to hold can be fed in pieces.
     """
-    y_r = np.empty((len(X), int(network.outputs[1])), np.float32)
-    xi = np.empty((len(X), int(network.outputs[3])), np.float32)
+    _check(network, params)
+    y_r = np.empty((len(X), network.n_outputs), np.float32)
+    xi = np.empty((len(X), network.n_quantifiers), np.float32)
     table = _table(network, ROWS_OF_A_BLOCK)
     kernels.compiled(kernels.run_forward, X.dtype.name)(
         frozen(X), frozen(shift), frozen(scale), *table, frozen(params), y_r, xi
@@ -207,10 +209,17 @@ def evaluate(
     plan: Plan, data: Data, rows: NDArray[np.int64], params: NDArray[np.float32], lam: float
 ) -> tuple[float, float]:
     """Mean joint loss and mean loss of the regressor over `rows`, without dropout."""
+    _check(plan.network, params)
     mean_joint, mean_loss = kernels.compiled(kernels.run_evaluate, data.X.dtype.name)(
         *_sample(data, rows), *_table(plan.network, ROWS_OF_A_BLOCK), *_functions(plan), frozen(params), lam
     )
     return float(mean_joint), float(mean_loss)
+
+
+def _check(network: Network, params: NDArray[np.float32]) -> None:
+    """The compiled loops do not look: what they read must be there."""
+    if params.shape != (network.n_params,):
+        raise ValueError(f"the network has {network.n_params} parameters, got an array of shape {params.shape}.")
 
 
 def _sample(data: Data, rows: NDArray[np.int64]) -> tuple[Any, ...]:

@@ -31,7 +31,8 @@ GROWTH = 1.2  # epochs looked at: 1, 2, 3, ... and then each this many times the
 ENOUGH = 1.7  # give up once this many times the best number of epochs (and 10 more) brought nothing better
 COOLDOWN = 0.4  # so much longer, at a rate falling to zero, than the best number of epochs
 _BLOCK = 16_384
-_CURVE = ["epoch", "validation_joint_loss", "validation_loss"]
+_WATCHED = ["epoch", "validation_joint_loss", "validation_loss"]
+_FOLDS = ["epoch", "cv_joint_loss", "cv_loss"]
 
 # Makes a member from its rows, its seed and the number of epochs its schedules cover.
 Recruit = Callable[[Rows, int, int], Member]
@@ -39,9 +40,10 @@ Recruit = Callable[[Rows, int, int], Member]
 
 @dataclass(frozen=True)
 class Crew:
-    """What all three ways need: the plan, how its outputs are read, on how many threads, and whether to show it."""
+    """What all three ways need: what to train, how to judge and read it, on how many threads, whether to show it."""
 
     plan: Plan
+    judge: Plan  # the plan, with a head whose values compare from epoch to epoch
     readout: Readout
     threads: int
     verbose: bool
@@ -63,7 +65,7 @@ class Fit:
 def fixed(crew: Crew, members: list[Member], watched: Data | None = None) -> Fit:
     """Every member to the end of its schedule; the losses on `watched` are recorded, no more."""
     rows = None if watched is None else np.arange(len(watched.Y))
-    watchers = [_Watcher(crew.plan, member, watched, rows) for member in members]
+    watchers = [_Watcher(crew.judge, member, watched, rows) for member in members]
     _watch(crew, members, watchers)
     return _fit(watchers, np.ones(crew.plan.network.n_quantifiers))
 
@@ -73,7 +75,7 @@ def fixed(crew: Crew, members: list[Member], watched: Data | None = None) -> Fit
 
 def stopped_early(crew: Crew, members: list[Member], held: Data, rows: Rows, patience: int) -> Fit:
     """Each member until `rows` of `held` have not improved for `patience` epochs; its best parameters are kept."""
-    watchers = [_Watcher(crew.plan, member, held, rows, patience) for member in members]
+    watchers = [_Watcher(crew.judge, member, held, rows, patience) for member in members]
     _watch(crew, members, watchers)
     lams = [member.lams[watcher.epoch - 1] for member, watcher in zip(members, watchers, strict=True)]
     return _fit(watchers, ratio(held_out_sums(crew, held, rows, [w.params for w in watchers], lams)))
@@ -88,23 +90,25 @@ class _Watcher:
         self.plan, self.member, self.data, self.rows, self.patience = plan, member, data, rows, patience
         self.best, self.epoch, self.params = np.inf, 0, np.empty(0, np.float32)
         self.curve: list[tuple[float, ...]] = []
-        self.trace = np.empty((0, 2))
+        self.run: Run | None = None
 
     def __call__(self, run: Run) -> bool:
-        self.trace = run.history
+        self.run = run
         joint = -np.inf  # without anything to watch, the latest is the best
         if self.data is not None and self.rows is not None:
-            # lam may change from epoch to epoch; joint losses compare only at the same one, the last
-            joint, loss = evaluate(self.plan, self.data, self.rows, run.params, self.member.lams[-1])
+            joint, loss = evaluate(self.plan, self.data, self.rows, run.params, self.member.lams[run.epoch - 1])
+            if not np.isfinite(joint):
+                raise ValueError(f"the loss on the validation rows is not finite after epoch {run.epoch}.")
             self.curve.append((run.epoch, joint, loss))
         if self.patience is None or joint < self.best:
             self.best, self.epoch, self.params = joint, run.epoch, run.params.copy()
         return self.patience is not None and run.epoch - self.epoch >= self.patience
 
     def history(self) -> pd.DataFrame:
-        table = pd.DataFrame(self.trace, columns=["joint_loss", "loss"])
+        trace = np.empty((0, 2)) if self.run is None else self.run.history
+        table = pd.DataFrame(trace, columns=["joint_loss", "loss"])
         table.insert(0, "epoch", np.arange(1, len(table) + 1))
-        return _joined(table, self.curve) if self.curve else table
+        return _joined(table, self.curve, _WATCHED) if self.curve else table
 
 
 def _watch(crew: Crew, members: list[Member], watchers: list[_Watcher]) -> None:
@@ -124,8 +128,8 @@ def _fit(watchers: list[_Watcher], scale: Floats) -> Fit:
     return Fit(params, epochs, scale, [w.history() for w in watchers])
 
 
-def _joined(table: pd.DataFrame, curve: list[tuple[float, ...]]) -> pd.DataFrame:
-    return table.merge(pd.DataFrame(curve, columns=_CURVE), how="outer", on="epoch")
+def _joined(table: pd.DataFrame, curve: list[tuple[float, ...]], columns: list[str]) -> pd.DataFrame:
+    return table.merge(pd.DataFrame(curve, columns=columns), how="outer", on="epoch")
 
 
 def progress(show: bool, title: str, total: int) -> tuple[Progress, Callable[[int], None]]:
@@ -139,12 +143,16 @@ def progress(show: bool, title: str, total: int) -> tuple[Progress, Callable[[in
 # ---------------------------------------------------------------- cross-validation
 
 
-def cross_validated(crew: Crew, data: Data, rows: Rows, seeds: list[int], recruit: Recruit) -> Fit:
+def cross_validated(
+    crew: Crew, data: Data, rows: Rows, seeds: list[int], recruit: Recruit, watched: Data | None
+) -> Fit:
     """Find the number of epochs on folds of `rows`, then train one member for each seed on all of them.
 
     One member a fold looks for the number. Then as many members as wanted are trained on each fold exactly as they
     will be on all rows, and their held-out losses give the scale.
     """
+    if len(rows) == 1:  # one distinct row leaves nothing to hold out
+        return fixed(crew, [recruit(rows, seed, FEWEST) for seed in seeds], watched)
     folds = min(FOLDS, len(rows))
     place = np.empty(len(rows), np.int64)
     place[np.random.default_rng([seeds[0], 1]).permutation(len(rows))] = np.arange(len(rows)) % folds
@@ -157,8 +165,8 @@ def cross_validated(crew: Crew, data: Data, rows: Rows, seeds: list[int], recrui
     for team, rest in zip(teams, held, strict=True):
         params = [next(runs).params for _ in team]
         sums += held_out_sums(crew, data, rest, params, [member.lams[-1] for member in team])
-    fit = fixed(crew, [_cooled(recruit, rows, seed, epochs) for seed in seeds])
-    return Fit(fit.params, fit.epochs, ratio(sums), [_joined(table, curve) for table in fit.history])
+    fit = fixed(crew, [_cooled(recruit, rows, seed, epochs) for seed in seeds], watched)
+    return Fit(fit.params, fit.epochs, ratio(sums), [_joined(table, curve, _FOLDS) for table in fit.history])
 
 
 def _cooled(recruit: Recruit, rows: Rows, seed: int, epochs: int) -> Member:
@@ -183,7 +191,7 @@ def _search(
 
     def go_on(k: int, epoch: int) -> tuple[float, float]:
         advance(crew.plan, members[k], runs[k], epoch - runs[k].epoch, k)
-        return evaluate(crew.plan, data, held[k], runs[k].params, members[k].lams[-1])
+        return evaluate(crew.judge, data, held[k], runs[k].params, members[k].lams[epoch - 1])
 
     bar, tick = progress(crew.verbose, "choosing the number of epochs", most)
     with bar, ThreadPoolExecutor(crew.threads) as pool:

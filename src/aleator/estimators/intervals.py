@@ -25,12 +25,17 @@ def scores(realised: Floats, expected: Floats) -> Floats:
 
 def quantile(sorted_scores: Floats, coverage: float) -> Floats:
     n = len(sorted_scores)
-    rank = math.ceil((n + 1) * coverage - 1e-9)
+    rank = max(1, math.ceil((n + 1) * coverage - 1e-9))
     if rank > n:
         needed = math.ceil(coverage / (1 - coverage) - 1e-9)
         raise ValueError(f"coverage={coverage:g} needs at least {needed} calibration rows, there are {n}.")
     level: Floats = sorted_scores[rank - 1]
     return level
+
+
+def levels(factor: Floats, expected: Floats) -> Floats:
+    """Factor * expected; infinite where the score is, also if nothing was expected."""
+    return np.where(np.isinf(factor), np.inf, np.where(np.isinf(factor), 0.0, factor) * expected)
 
 
 def level_set(loss: Loss, y_pred: Floats, level: Floats) -> tuple[Floats, Floats]:
@@ -41,8 +46,11 @@ def level_set(loss: Loss, y_pred: Floats, level: Floats) -> tuple[Floats, Floats
 def _reach(loss: Loss, y_pred: Floats, level: Floats, side: float) -> Floats:
     """How far y can go to one side before the loss exceeds the level."""
     if loss.degree is not None:  # L(y_r + t, y_r) = t^p L(1, 0)
-        reach: Floats = (level / loss.value(side, 0.0)) ** (1.0 / loss.degree)
-        return reach
+        at_one = loss.value(side, 0.0)
+        free = np.full_like(level, np.inf)  # on a side that costs nothing there is no end
+        return np.asarray((level / at_one) ** (1.0 / loss.degree) if at_one > 0 else free)
+    endless = np.isinf(level)
+    level = np.where(endless, 0.0, level)
     low, high = np.zeros_like(y_pred), np.ones_like(y_pred)
     for _ in range(1100):  # doublings from 1 to the end of float64
         short = loss(y_pred + side * high, y_pred) <= level
@@ -53,4 +61,4 @@ def _reach(loss: Loss, y_pred: Floats, level: Floats, side: float) -> Floats:
         middle = 0.5 * (low + high)
         inside = loss(y_pred + side * middle, y_pred) <= level
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return low
+    return np.where(endless, np.inf, low)

@@ -6,6 +6,7 @@ answers become one is a mixture (``mixtures.py``), and how long they train is in
 
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
@@ -17,10 +18,10 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from aleator import engine, losses
+from aleator import engine, heads, losses
 from aleator.estimators import fitting, intervals, saving
 from aleator.estimators.prediction import Prediction, Readout
-from aleator.estimators.reading import check_parameters, columns, new_rows, schedule, training_rows
+from aleator.estimators.reading import check_parameters, columns, new_rows, number, schedule, training_rows
 from aleator.estimators.table import Table, framed, table
 from aleator.heads import Head
 
@@ -63,8 +64,12 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         learned = table(X, Y, weight, loss, self.per_output)
         plan = self._plan(learned, loss, head)
         self.network_, self.scaling_, self.units_ = plan.network, learned.scaling, learned.units
-        crew = fitting.Crew(plan, self._readout(), self._threads(), self.verbose)
+        readout = Readout(plan.network, head, loss, learned.scaling, learned.units)
+        # Joint losses compare from epoch to epoch only if lam stays the same.
+        judge = replace(plan, head=heads.log_score(head)) if callable(getattr(self, "lam", None)) else plan
+        crew = fitting.Crew(plan, judge, readout, self._threads(), self.verbose)
         fit = self._fit(crew, learned, validation)
+        self.settings_ = self.get_params(deep=False)
         self.params_, self.n_epochs_ = fit.params, fit.epochs
         self.lam_ = self._lams(int(fit.epochs.max()))[fit.epochs - 1]
         self.loss_scale_ = fit.scale if self.rescale else np.ones_like(fit.scale)
@@ -74,7 +79,9 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _readout(self) -> Readout:
-        return Readout(self.network_, self._head(), losses.get(self.loss), self.scaling_, self.units_)
+        """How outputs are read, by the parameters at the time of `fit`: setting one later must not change the model."""
+        fitted = type(self)(**self.settings_)
+        return Readout(self.network_, fitted._head(), losses.get(fitted.loss), self.scaling_, self.units_)
 
     def _plan(self, learned: Table, loss: losses.Loss, head: Head) -> engine.Plan:
         return engine.Plan(
@@ -112,7 +119,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             members = [recruit(taught, seed, self.epochs or fitting.MOST) for seed in seeds]
             return fitting.stopped_early(crew, members, watched or data, held, self.patience)
         if self.epochs is None:
-            return fitting.cross_validated(crew, data, rows, seeds, recruit)
+            return fitting.cross_validated(crew, data, rows, seeds, recruit, watched)
         return fitting.fixed(crew, [recruit(rows, seed, self.epochs) for seed in seeds], watched)
 
     def _lams(self, epochs: int) -> Floats:
@@ -132,7 +139,10 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _watched(self, validation: Validation, learned: Table) -> engine.Data:
         if not isinstance(validation, tuple) or len(validation) != 2:
             raise ValueError("validation must be a tuple (X, y).")
-        X, y, _ = training_rows(self, *validation, None, reset=False)
+        try:
+            X, y, _ = training_rows(self, *validation, None, reset=False)
+        except ValueError as error:
+            raise ValueError(f"in the validation table: {error}") from None
         Y = columns(y)
         n_outputs = learned.data.Y.shape[1]
         if Y.shape[1] != n_outputs:
@@ -167,7 +177,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         read = self._readout()
         mean, aleatoric, epistemic = read.mixed(self._outputs(read, new_rows(self, X)), self.lam_)
         aleatoric, epistemic = self._shaped(self.loss_scale_ * aleatoric), self._shaped(self.loss_scale_ * epistemic)
-        return Prediction(self._shaped(mean), aleatoric + epistemic, aleatoric, epistemic, read.loss.name)
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return Prediction(self._shaped(mean), aleatoric + epistemic, aleatoric, epistemic, read.loss, index)
 
     def _outputs(self, read: Readout, X: NDArray[np.floating]) -> list[tuple[Floats, NDArray[np.float32]]]:
         """Prediction (n, M) in the target's units and xi (n, Q) of every member."""
@@ -184,27 +195,30 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def calibrate(self, X: Any, y: Any) -> Self:
         """Learn how often the expected loss is exceeded, from rows that were not used in `fit`."""
         said = self.predict_uncertainty(X)
-        self._refuse_vector_loss()
         Y = columns(training_rows(self, X, y, None, reset=False)[1])
-        realised = losses.get(self.loss)(Y, said.mean.reshape(Y.shape))
+        n_outputs = len(self.scaling_.y_mean)
+        if Y.shape[1] != n_outputs:
+            raise ValueError(f"y has {Y.shape[1]} outputs, the model was fitted with {n_outputs}.")
+        if len(self.units_.unit) < n_outputs:
+            raise ValueError("intervals for several outputs need one quantifier each: set per_output=True.")
+        realised = self._readout().loss(Y, said.mean.reshape(Y.shape))
         self.scores_ = intervals.scores(realised, said.expected_loss.reshape(Y.shape))
         return self
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Floats, Floats]:
-        """Lower and upper ends that contain the target with probability `coverage`; after `calibrate`."""
+        """Lower and upper ends that contain the target with probability `coverage`, each output by itself.
+
+        The rows given to `calibrate` must be like the new ones and must not have been used in `fit`.
+        """
         check_is_fitted(self)
         if not hasattr(self, "scores_"):
             raise ValueError("predict_interval needs rows to calibrate on: call calibrate(X, y) with held-out rows.")
-        if not 0 < coverage < 1:
+        if not (number(coverage) and 0 < coverage < 1):
             raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}.")
         said = self.predict_uncertainty(X)
         factor = intervals.quantile(self.scores_, coverage)
         factor = factor[0] if self.y_is_1d_ else factor
-        return intervals.level_set(losses.get(self.loss), said.mean, factor * said.expected_loss)
-
-    def _refuse_vector_loss(self) -> None:
-        if len(self.scaling_.y_mean) > 1 and not self.per_output:
-            raise ValueError("intervals for several outputs need one quantifier each: set per_output=True.")
+        return intervals.level_set(self._readout().loss, said.mean, intervals.levels(factor, said.expected_loss))
 
     # ------------------------------------------------------------ files
 
@@ -223,5 +237,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 def member_seeds(random_state: Any, n: int) -> list[int]:
     """One seed a member; the first does not depend on how many there are."""
-    base = int(check_random_state(random_state).randint(2**32, dtype=np.uint64))
+    try:
+        base = int(check_random_state(random_state).randint(2**32, dtype=np.uint64))
+    except ValueError as error:
+        raise ValueError(f"random_state: {error}") from None
     return [int(np.random.SeedSequence([base, k]).generate_state(1, np.uint64)[0]) for k in range(n)]

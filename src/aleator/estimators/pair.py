@@ -33,14 +33,18 @@ class PairRegressor(NetworkRegressor):
     early_stopping : hold back `validation_fraction` of the rows (or use `fit(validation=...)`), stop when they have not
         improved for `patience` epochs, and keep the best.
     rescale : where rows were held out (epochs=None, or early_stopping), multiply the expected loss by mean realised
-        over mean predicted loss on them.
+        over mean predicted loss on them; it is as good as they are many. With `epochs` given nothing is held out, and on
+        small tables the expected loss is then much too small.
     n_jobs : threads; -1 for all. The result does not depend on it.
     random_state : seed, or numpy's RandomState; same seed, same bits.
     verbose : show a progress bar.
 
     Attributes
     ----------
-    history_ : DataFrame of losses by epoch. n_epochs_, lam_ : at the end, one a member. loss_scale_ : see `rescale`.
+    history_ : DataFrame of losses by member and epoch, in the units of the loss: joint_loss and loss on the training
+        rows, validation_* on the rows that were watched, cv_* on the rows left out in turn to find the number of epochs
+        (which goes on a while after the best, and the final training 1.4 times as far). Empty where not measured.
+    n_epochs_, lam_ : at the end, one a member. loss_scale_ : see `rescale`.
 
     Examples
     --------

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aleator import mixtures
+from aleator import losses, mixtures
 from aleator.engine import Network, forward
 from aleator.estimators.table import Scaling, Units
 from aleator.heads import Head
@@ -16,31 +16,41 @@ from aleator.losses import Loss
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """Predictions and how wrong they will be, in the units of the target and of the loss.
 
     mean (n,) or (n, m); expected_loss = aleatoric + epistemic, each (n,), or (n, m) with one quantifier per output.
     The aleatoric part is the noise of the data, the epistemic part what the members of an ensemble disagree on.
+    `index` is that of the frame the rows came in.
     """
 
     mean: Floats
     expected_loss: Floats
     aleatoric: Floats
     epistemic: Floats
-    loss: str = "squared"
+    loss: Loss = losses.squared
+    index: pd.Index | None = None
 
     @property
     def std(self) -> Floats:
         """Standard deviation of the target around the prediction: the root of the expected squared loss."""
-        if self.loss != "squared":
-            raise ValueError(f"std belongs to the squared loss; this model was trained with the {self.loss} loss.")
+        if not self._has_std:
+            raise ValueError(
+                f"std belongs to the squared loss; this model was trained with the {self.loss.name} loss."
+                if self.loss.value is not losses.squared.value
+                else "one quantifier for all outputs tells no standard deviation of each: set per_output=True."
+            )
         return np.sqrt(self.expected_loss)
 
+    @property
+    def _has_std(self) -> bool:
+        return self.loss.value is losses.squared.value and self.mean.shape == self.expected_loss.shape
+
     def to_frame(self, index: pd.Index | None = None) -> pd.DataFrame:
-        """A table, one row a sample; several outputs get numbered columns."""
+        """A table, one row a sample, with the index of the frame that was asked about; outputs are numbered."""
         parts = {"mean": self.mean, "expected_loss": self.expected_loss}
-        if self.loss == "squared":
+        if self._has_std:
             parts["std"] = self.std
         parts |= {"aleatoric": self.aleatoric, "epistemic": self.epistemic}
         columns = {}
@@ -49,7 +59,7 @@ class Prediction:
                 columns[name] = values
             else:
                 columns |= {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}
-        return pd.DataFrame(columns, index=index)
+        return pd.DataFrame(columns, index=self.index if index is None else index)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ def whole(value: Any, least: int) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
 
 
+def _flag(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
+
+
 def _units(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and all(whole(units, 1) for units in value)
 
@@ -44,6 +48,10 @@ RULES: dict[str, Rule] = {
     "batch_size": (lambda v: whole(v, 1), "a whole number >= 1"),
     "validation_fraction": (lambda v: number(v) and 0 < v < 1, "a number strictly between 0 and 1"),
     "patience": (lambda v: whole(v, 1), "a whole number >= 1"),
+    "per_output": (_flag, "True or False"),
+    "early_stopping": (_flag, "True or False"),
+    "rescale": (_flag, "True or False"),
+    "verbose": (_flag, "True or False"),
     "n_members": (lambda v: whole(v, 1), "a whole number >= 1"),
     "n_jobs": (lambda v: v is None or (whole(abs(v), 1) if isinstance(v, numbers.Integral) else False),
                "a whole number other than 0, or None"),
@@ -57,7 +65,7 @@ def check_parameters(estimator: BaseEstimator) -> None:
         if name in params and not fine(params[name]):
             raise ValueError(f"{name} must be {text}, got {params[name]!r}.")
     for name, known in NAMES.items():
-        if name in params and params[name] not in known:
+        if name in params and not (isinstance(params[name], str) and params[name] in known):
             raise ValueError(f"unknown {name} {params[name]!r}{suggestion(str(params[name]), known)}")
     if "shared_layers" in params and params["shared_layers"] > len(params["hidden"]):
         raise ValueError(
@@ -68,10 +76,17 @@ def check_parameters(estimator: BaseEstimator) -> None:
 
 def schedule(name: str, value: Any, epochs: int) -> Floats:
     """A number, or a function of the epoch counted from 0, as one positive value for each epoch."""
-    values = np.array([value(epoch) for epoch in range(epochs)] if callable(value) else [value] * epochs, np.float64)
-    wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(wrong):
-        raise ValueError(f"{name} must be positive at every epoch, but {name}({wrong[0]}) is {values[wrong[0]]!r}.")
+    if not callable(value):
+        return np.full(epochs, float(value))
+    values = np.empty(epochs)
+    for epoch in range(epochs):
+        try:
+            at_epoch = value(epoch)
+        except TypeError as error:
+            raise ValueError(f"{name} must be a function of the epoch, but {name}({epoch}) raises: {error}.") from error
+        if not (number(at_epoch) and at_epoch > 0):
+            raise ValueError(f"{name} must be positive at every epoch, but {name}({epoch}) is {at_epoch!r}.")
+        values[epoch] = at_epoch
     return values
 
 
@@ -81,6 +96,7 @@ def training_rows(
     """X (n, D) contiguous, y (n,) or (n, M) and weights or None, all finite."""
     _refuse_text(X)
     _refuse_reordered(estimator, X, reset)
+    _refuse_text_target(y)
     with _Located(X, y):
         X, y = validate_data(
             estimator,
@@ -93,7 +109,7 @@ def training_rows(
             y_numeric=True,
             ensure_min_samples=2 if reset else 1,
         )
-    y = np.asarray(y, np.float64)
+    y = np.ascontiguousarray(y, np.float64)
     if y.size == 0:
         raise ValueError(f"y has no columns: its shape is {y.shape}.")
     if sample_weight is None:
@@ -118,9 +134,24 @@ def new_rows(estimator: BaseEstimator, X: Any) -> NDArray[np.floating]:
     return rows
 
 
+def _refuse_text_target(y: Any) -> None:
+    kinds = {np.dtype(d).kind if isinstance(d, np.dtype) else "" for d in _dtypes(y)}
+    if kinds & set("mMUS"):
+        raise ValueError("y must be numbers, and it holds text or dates.")
+
+
+def _dtypes(y: Any) -> list[Any]:
+    if isinstance(y, pd.DataFrame):
+        return list(y.dtypes)
+    return [y.dtype] if hasattr(y, "dtype") else []
+
+
 def _refuse_text(X: Any) -> None:
     if not isinstance(X, pd.DataFrame):
         return
+    twice = X.columns[X.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"column {twice[0]!r} appears twice; columns need names of their own.")
     for name, column in X.items():
         if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
             continue
@@ -131,8 +162,8 @@ def _refuse_text(X: Any) -> None:
         except (TypeError, ValueError):
             example = column.dropna().iloc[0] if column.notna().any() else None
             raise ValueError(
-                f"column {name!r} is not numeric (dtype {column.dtype}, for example {example!r}); encode it first, "
-                "for instance with sklearn.preprocessing.OneHotEncoder in a pipeline."
+                f"column {name!r} is not numeric (dtype {column.dtype}, for example {example!r}); turn it into numbers "
+                "first: OneHotEncoder(sparse_output=False) for categories, days since a day for dates."
             ) from None
 
 

@@ -21,7 +21,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     """Write a fitted estimator; refuses what a file cannot hold, before anything is written."""
     facts = {
         "kind": type(model).__name__,
-        "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
+        "params": {name: _plain(name, value) for name, value in model.settings_.items()},
         "y_is_1d": bool(model.y_is_1d_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         "history": list(model.history_.columns),
@@ -38,17 +38,18 @@ def save(model: Any, path: str | PathLike[str]) -> None:
 def load(path: str | PathLike[str], kinds: dict[str, type[Any]]) -> Any:
     """Read an estimator of one of `kinds`. Nothing in the file is executed, and every shape in it is checked."""
     facts, arrays = bundle.read(path)
-    if facts.get("kind") not in kinds:
+    if not isinstance(facts.get("kind"), str) or facts["kind"] not in kinds:
         raise ValueError(f"{path} holds a {facts.get('kind')!r}, which this aleator does not know.")
     try:
         return _restored(kinds[facts["kind"]], facts, arrays)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path} is incomplete, or of another version: {error!r}.") from error
 
 
 def _restored(kind: type[Any], facts: dict[str, Any], arrays: bundle.Arrays) -> Any:
     model = kind(**facts["params"] | {"hidden": tuple(facts["params"]["hidden"])})
     check_parameters(model)
+    model.settings_ = model.get_params(deep=False)
     for name in _LEARNED:
         setattr(model, name, arrays[name])
     model.scaling_ = Scaling(*(arrays[name] for name in _SCALING))
@@ -70,6 +71,7 @@ def _check_shapes(model: Any) -> None:
     K, D, M = len(model.params_), model.n_features_in_, len(model.scaling_.y_mean)
     shapes = {
         "params_": (model.params_, np.float32, (K, model.network_.n_params)),
+        "n_epochs_": (model.n_epochs_, np.int64, (K,)),
         "lam_": (model.lam_, np.float64, (K,)),
         "loss_scale_": (model.loss_scale_, np.float64, (model.network_.n_quantifiers,)),
         "x_mean": (model.scaling_.x_mean, np.float64, (D,)),
@@ -77,8 +79,12 @@ def _check_shapes(model: Any) -> None:
         "y_mean": (model.scaling_.y_mean, np.float64, (M,)),
         "y_spread": (model.scaling_.y_spread, np.float64, (M,)),
         "unit": (model.units_.unit, np.float64, (M if model.per_output else 1,)),
-        "frame": (model.units_.frame, np.float64, (M, 3)),
+        "frame": (model.units_.frame, np.float64, (M, 4)),
     }
+    if hasattr(model, "scores_"):
+        shapes["scores_"] = (model.scores_, np.float64, (len(model.scores_), M))
+    if len(model.params_) != model._n_members() or not np.isfinite(model.params_).all():
+        raise ValueError("the model file does not fit together: its weights are missing or not finite.")
     for name, (values, dtype, shape) in shapes.items():
         if values.dtype != dtype or values.shape != shape:
             raise ValueError(
@@ -100,6 +106,6 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_plain(name, item) for item in value]
     raise ValueError(
-        f"a model file holds no functions, and the parameter {name} is a {type(value).__name__}; "
-        "pickle such a model, or use a loss, coupling or number that has a name."
+        f"a model file holds names and numbers only, and the parameter {name} is a {type(value).__name__}; "
+        "give it a number or the name of something aleator ships, or pickle the model."
     )

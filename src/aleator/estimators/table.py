@@ -32,12 +32,12 @@ class Scaling:
     @property
     def x_scale(self) -> Floats:
         """What the engine multiplies by: one over the spread, 0 for a column that never changes."""
-        return np.divide(1.0, self.x_spread, out=np.zeros_like(self.x_spread), where=self.x_spread > 0)
+        return np.divide(1.0, self.x_spread, out=np.zeros_like(self.x_spread), where=self.x_spread > 1e-300)
 
     def standardised(self, Y: Floats) -> NDArray[np.float32]:
         """Y (n, M) in the network's units; 0 where the target never changes."""
         spread = np.where(self.y_spread > 0, self.y_spread, 1.0)
-        return ((Y - self.y_mean) / spread * (self.y_spread > 0)).astype(np.float32)
+        return np.ascontiguousarray((Y - self.y_mean) / spread * (self.y_spread > 0), np.float32)
 
     def restored(self, y_r: NDArray[np.float32]) -> Floats:
         """The network's output (n, M) in the target's units."""
@@ -46,7 +46,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Units:
-    """How the engine measures the loss: the frame (M, 3) of each output and the unit (Q,) it divides by.
+    """How the engine measures the loss: the frame (M, 4) of each output and the unit (Q,) it divides by.
 
     One unit is the loss of missing by one standard deviation of the target (the mean of both sides), summed over the
     outputs that share a quantifier. In these units lam means the same for every loss and every scale of y; for the
@@ -69,6 +69,7 @@ def weighted_set(X: NDArray[np.floating], Y: Floats, weight: Floats | None) -> t
         total = np.bincount(np.cumsum(first) - 1, weight[order])
         order = order[first]
         weight[order] = total
+    weight = weight / weight[order].max()  # first, so that no sum can overflow
     return order, weight / np.mean(weight[order])
 
 
@@ -123,17 +124,21 @@ def units(loss: Loss, scales: Scaling, per_output: bool) -> Units:
         with np.errstate(over="ignore"):
             power = spread**loss.degree
         size = (loss.value(1.0, 0.0) + loss.value(-1.0, 0.0)) / 2 * power
-        frame = np.column_stack([np.zeros_like(mean), np.ones_like(mean), power])
+        shift, scale = np.zeros_like(mean), np.ones_like(mean)
     else:
+        shift, scale, power = mean, spread, np.ones_like(mean)
         size = np.array([(loss.value(m + s, m) + loss.value(m - s, m)) / 2 for m, s in zip(mean, spread, strict=True)])
-        frame = np.column_stack([mean, spread, np.ones_like(mean)])
     unit = size if per_output else size.sum(keepdims=True)
     if not np.all(np.isfinite(unit)):
         raise ValueError(f"the {loss.name} loss of missing by one standard deviation of y, {spread}, is not finite.")
-    whole = np.where(unit > 0, unit, 1.0)
+    factor = power / np.where(unit > 0, unit, 1.0)
+    # An output in small units would hardly count in the sum, and the regressor would not learn it. Its optimum does not
+    # depend on how outputs are weighed, so the regressor follows each in its own unit: equal units, the exact gradient.
+    share = 1 if per_output else len(size)
+    push = power / (share * np.where(size > 0, size, 1.0))
     # Rounded to float32, so that a last bit of the spread, which depends on the unit of y, cannot show.
-    frame[:, 2] = (frame[:, 2] / whole).astype(np.float32)
-    return Units(frame, unit)
+    factor, push = factor.astype(np.float32), push.astype(np.float32)
+    return Units(np.column_stack([shift, scale, factor, push]), unit)
 
 
 @dataclass(frozen=True)
