@@ -47,10 +47,17 @@ def run(out: Path) -> None:
     console = Console()
     out.mkdir(parents=True, exist_ok=True)
     steps: list[Callable[[Path], Learned]] = [_strips, _diabetes]
-    console.print("aleator: pairs of a regressor and a network that predicts how wrong it will be\n")
+    console.print("aleator: pairs of a regressor and a network that predicts how wrong it will be.")
+    console.print("The first run on a machine compiles for about 15 seconds.\n")
     learned = [step(out) for step in track(steps, description="fitting", console=console, transient=True)]
-    table = Table("data, rows not seen in training", "rows", "RMSE", "RMSE without the 20 %\nleast certain",
-                  "AUC", "predicted /\nrealised loss")  # fmt: skip
+    table = Table(
+        "rows not seen\nin training",
+        "rows",
+        "RMSE",
+        "RMSE, 20 % least\ncertain refused",
+        "AUC",
+        "predicted /\nrealised loss",
+    )
     for result in learned:
         table.add_row(*result.summary())
     console.print(table)
@@ -72,7 +79,7 @@ def _strips(out: Path) -> Learned:
     ax.set(ylim=(-15, 11), title="80 % of the samples are noise, in two strips; the pair finds out where")
     ax.legend(frameon=False, loc="lower left")
     figure.savefig(out / "two_strips.png", dpi=150)
-    return Learned("two strips (paper, sec. 7)", test.y, model.predict_uncertainty(test.X))
+    return Learned("two strips", test.y, model.predict_uncertainty(test.X))
 
 
 def _diabetes(out: Path) -> Learned:
@@ -97,4 +104,4 @@ def _diabetes(out: Path) -> Learned:
     right.set_title("training", fontsize="medium")
     figure.suptitle("diabetes: every row predicted by an ensemble that did not see it")
     figure.savefig(out / "diabetes.png", dpi=150)
-    return Learned("diabetes (scikit-learn)", y, said)
+    return Learned("diabetes", y, said)

@@ -264,8 +264,9 @@ def gather(X, shift, scale, rows, out):
 
 
 @kernel()
-def forward(layers, R, B, params, act, blas):
-    """All layers in turn, without dropout; with it, `forward_dropping`."""
+def forward(layers, R, B, params, act, blas, keep, key, rate):
+    """All layers in turn, each hidden one followed by dropout if there is a `rate`."""
+    threshold, scale = np.uint32(rate * 4294967296.0), f4(1.0 / (1.0 - rate))
     for k in range(layers.shape[0]):
         source, target = u8(layers[k, SOURCE]) * R, u8(layers[k, TARGET]) * R
         I, U, wo = u8(layers[k, INPUTS]), u8(layers[k, UNITS]), u8(layers[k, WEIGHTS])
@@ -278,22 +279,8 @@ def forward(layers, R, B, params, act, blas):
         else:
             loops_affine(act, source, params, wo, act, target, B, I, U)
         activate(act, target, B * U, layers[k, KIND])
-
-
-@kernel()
-def forward_dropping(layers, R, B, params, act, keep, key, rate):
-    """All layers in turn, each hidden one followed by dropout."""
-    threshold, scale = np.uint32(rate * 4294967296.0), f4(1.0 / (1.0 - rate))
-    for k in range(layers.shape[0]):
-        source, target = u8(layers[k, SOURCE]) * R, u8(layers[k, TARGET]) * R
-        I, U, wo = u8(layers[k, INPUTS]), u8(layers[k, UNITS]), u8(layers[k, WEIGHTS])
-        if layers[k, KIND] == OUTPUT:
-            left, stride = u8(layers[k, LEFT]), u8(layers[k, STRIDE])
-            output(act, source + left, stride, params, wo, act, target, B, I, U)
-            continue
-        affine(act, source, params, wo, act, target, B, I, U)
-        activate(act, target, B * U, layers[k, KIND])
-        drop(act, keep, target, B * U, np.uint32(mixed(key + u8(k)) >> u8(32)), threshold, scale)
+        if rate > 0.0:
+            drop(act, keep, target, B * U, np.uint32(mixed(key + u8(k)) >> u8(32)), threshold, scale)
 
 
 @kernel()
@@ -453,11 +440,8 @@ def run_epochs(
                 block = order[lo : min(stop, lo + R)]
                 B = u8(block.size)
                 gather(X, shift, scale, block, act)
-                if dropout > 0.0:
-                    key = mixed(seed ^ mixed(u8(step) * u8(0x9E3779B97F4A7C15) + u8(lo - start)))
-                    forward_dropping(layers, u8(R), B, params, act, keep, key, dropout)
-                else:
-                    forward(layers, u8(R), B, params, act, True)
+                key = mixed(seed ^ mixed(u8(step) * u8(0x9E3779B97F4A7C15) + u8(lo - start)))
+                forward(layers, u8(R), B, params, act, True, keep, key, dropout)
                 delta[D * R :] = 0.0
                 fine = block_loss(
                     value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lams[t], share, totals
@@ -487,7 +471,7 @@ def run_forward(X, shift, scale, layers, outputs, R, params, y_r, xi):
     for lo in range(0, X.shape[0], R):
         block = np.arange(lo, min(X.shape[0], lo + R))
         gather(X, shift, scale, block, act)
-        forward(layers, u8(R), u8(block.size), params, act, False)
+        forward(layers, u8(R), u8(block.size), params, act, False, act, u8(0), 0.0)
         for b in range(block.size):
             for m in range(y_r.shape[1]):
                 y_r[lo + b, m] = act[yo + b * M + m]
@@ -505,7 +489,7 @@ def run_evaluate(
     for lo in range(0, rows.size, R):
         block = rows[lo : min(rows.size, lo + R)]
         gather(X, shift, scale, block, act)
-        forward(layers, u8(R), u8(block.size), params, act, False)
+        forward(layers, u8(R), u8(block.size), params, act, False, act, u8(0), 0.0)
         block_loss(value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lam, 1.0, totals)
     return totals[0] / totals[2], totals[1] / totals[2]
 
@@ -515,7 +499,7 @@ def _read(dtype: types.Type, ndim: int) -> types.Array:
 
 
 @functools.cache
-def compiled(entry: Callable[..., Any], data: str) -> Callable[..., Any]:
+def specialised(entry: Callable[..., Any], data: str) -> Callable[..., Any]:
     """One of the three entry points, for X of dtype `data`; compiled once, then read from Numba's cache on disk.
 
     The signature is spelled out so that losses and heads are pointers to functions and not part of the type.

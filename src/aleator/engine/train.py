@@ -108,7 +108,7 @@ def advance(plan: Plan, member: Member, run: Run, epochs: int, number: int = 0) 
     trace = np.zeros((until - run.epoch, 2))
     data = member.data
     batch = min(plan.batch_size, member.rows.size)
-    status, epoch = kernels.compiled(kernels.run_epochs, data.X.dtype.name)(
+    status, epoch = kernels.specialised(kernels.run_epochs, data.X.dtype.name)(
         *_sample(data, member.rows),
         *_table(plan.network, plan.network.rows_of_a_block(batch)),
         *_functions(plan),
@@ -199,7 +199,7 @@ def forward(
     y_r = np.empty((len(X), network.n_outputs), np.float32)
     xi = np.empty((len(X), network.n_quantifiers), np.float32)
     table = _table(network, ROWS_OF_A_BLOCK)
-    kernels.compiled(kernels.run_forward, X.dtype.name)(
+    kernels.specialised(kernels.run_forward, X.dtype.name)(
         frozen(X), frozen(shift), frozen(scale), *table, frozen(params), y_r, xi
     )
     return y_r, xi
@@ -210,7 +210,7 @@ def evaluate(
 ) -> tuple[float, float]:
     """Mean joint loss and mean loss of the regressor over `rows`, without dropout."""
     _check(plan.network, params)
-    mean_joint, mean_loss = kernels.compiled(kernels.run_evaluate, data.X.dtype.name)(
+    mean_joint, mean_loss = kernels.specialised(kernels.run_evaluate, data.X.dtype.name)(
         *_sample(data, rows), *_table(plan.network, ROWS_OF_A_BLOCK), *_functions(plan), frozen(params), lam
     )
     return float(mean_joint), float(mean_loss)

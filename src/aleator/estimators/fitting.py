@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from aleator.engine import Data, Member, Plan, Run, advance, begin, evaluate, train
 from aleator.estimators.prediction import Readout
+from aleator.estimators.table import ROWS_AT_A_TIME
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -30,16 +31,15 @@ FEWEST, MOST = 10, 1_000  # within these numbers of epochs
 GROWTH = 1.2  # epochs looked at: 1, 2, 3, ... and then each this many times the one before
 ENOUGH = 1.7  # give up once this many times the best number of epochs (and 10 more) brought nothing better
 COOLDOWN = 0.4  # so much longer, at a rate falling to zero, than the best number of epochs
-_BLOCK = 16_384
 _WATCHED = ["epoch", "validation_joint_loss", "validation_loss"]
 _FOLDS = ["epoch", "cv_joint_loss", "cv_loss"]
 
 # Makes a member from its rows, its seed and the number of epochs its schedules cover.
-Recruit = Callable[[Rows, int, int], Member]
+MakeMember = Callable[[Rows, int, int], Member]
 
 
 @dataclass(frozen=True)
-class Crew:
+class Training:
     """What all three ways need: what to train, how to judge and read it, on how many threads, whether to show it."""
 
     plan: Plan
@@ -62,23 +62,23 @@ class Fit:
 # ---------------------------------------------------------------- as many epochs as the user says
 
 
-def fixed(crew: Crew, members: list[Member], watched: Data | None = None) -> Fit:
+def fixed(training: Training, members: list[Member], watched: Data | None = None) -> Fit:
     """Every member to the end of its schedule; the losses on `watched` are recorded, no more."""
     rows = None if watched is None else np.arange(len(watched.Y))
-    watchers = [_Watcher(crew.judge, member, watched, rows) for member in members]
-    _watch(crew, members, watchers)
-    return _fit(watchers, np.ones(crew.plan.network.n_quantifiers))
+    watchers = [_Watcher(training.judge, member, watched, rows) for member in members]
+    _watch(training, members, watchers)
+    return _fit(watchers, np.ones(training.plan.network.n_quantifiers))
 
 
 # ---------------------------------------------------------------- early stopping
 
 
-def stopped_early(crew: Crew, members: list[Member], held: Data, rows: Rows, patience: int) -> Fit:
+def stopped_early(training: Training, members: list[Member], held: Data, rows: Rows, patience: int) -> Fit:
     """Each member until `rows` of `held` have not improved for `patience` epochs; its best parameters are kept."""
-    watchers = [_Watcher(crew.judge, member, held, rows, patience) for member in members]
-    _watch(crew, members, watchers)
+    watchers = [_Watcher(training.judge, member, held, rows, patience) for member in members]
+    _watch(training, members, watchers)
     lams = [member.lams[watcher.epoch - 1] for member, watcher in zip(members, watchers, strict=True)]
-    return _fit(watchers, ratio(held_out_sums(crew, held, rows, [w.params for w in watchers], lams)))
+    return _fit(watchers, ratio(held_out_sums(training, held, rows, [w.params for w in watchers], lams)))
 
 
 class _Watcher:
@@ -111,8 +111,8 @@ class _Watcher:
         return _joined(table, self.curve, _WATCHED) if self.curve else table
 
 
-def _watch(crew: Crew, members: list[Member], watchers: list[_Watcher]) -> None:
-    bar, tick = progress(crew.verbose, "training", sum(member.rates.size for member in members))
+def _watch(training: Training, members: list[Member], watchers: list[_Watcher]) -> None:
+    bar, tick = progress(training.verbose, "training", sum(member.rates.size for member in members))
     chunk = None if watchers[0].data is None else 1
 
     def watch(number: int, run: Run) -> bool:
@@ -120,7 +120,7 @@ def _watch(crew: Crew, members: list[Member], watchers: list[_Watcher]) -> None:
         return watchers[number](run)
 
     with bar:
-        train(crew.plan, members, threads=crew.threads, chunk=chunk, watch=watch)
+        train(training.plan, members, threads=training.threads, chunk=chunk, watch=watch)
 
 
 def _fit(watchers: list[_Watcher], scale: Floats) -> Fit:
@@ -144,7 +144,7 @@ def progress(show: bool, title: str, total: int) -> tuple[Progress, Callable[[in
 
 
 def cross_validated(
-    crew: Crew, data: Data, rows: Rows, seeds: list[int], recruit: Recruit, watched: Data | None
+    training: Training, data: Data, rows: Rows, seeds: list[int], make_member: MakeMember, watched: Data | None
 ) -> Fit:
     """Find the number of epochs on folds of `rows`, then train one member for each seed on all of them.
 
@@ -152,59 +152,59 @@ def cross_validated(
     will be on all rows, and their held-out losses give the scale.
     """
     if len(rows) == 1:  # one distinct row leaves nothing to hold out
-        return fixed(crew, [recruit(rows, seed, FEWEST) for seed in seeds], watched)
+        return fixed(training, [make_member(rows, seed, FEWEST) for seed in seeds], watched)
     folds = min(FOLDS, len(rows))
     place = np.empty(len(rows), np.int64)
     place[np.random.default_rng([seeds[0], 1]).permutation(len(rows))] = np.arange(len(rows)) % folds
     held = [rows[place == k] for k in range(folds)]
-    taught = [rows[place != k] for k in range(folds)]
-    epochs, curve = _search(crew, data, held, taught, seeds[0], recruit)
-    teams = [[_cooled(recruit, own, seed, epochs) for seed in seeds] for own in taught]
-    runs = iter(train(crew.plan, [member for team in teams for member in team], threads=crew.threads))
-    sums = np.zeros((2, crew.plan.network.n_quantifiers))
-    for team, rest in zip(teams, held, strict=True):
-        params = [next(runs).params for _ in team]
-        sums += held_out_sums(crew, data, rest, params, [member.lams[-1] for member in team])
-    fit = fixed(crew, [_cooled(recruit, rows, seed, epochs) for seed in seeds], watched)
+    kept = [rows[place != k] for k in range(folds)]
+    epochs, curve = _search(training, data, held, kept, seeds[0], make_member)
+    ensembles = [[_cooled(make_member, own, seed, epochs) for seed in seeds] for own in kept]
+    runs = iter(train(training.plan, [m for members in ensembles for m in members], threads=training.threads))
+    sums = np.zeros((2, training.plan.network.n_quantifiers))
+    for members, rest in zip(ensembles, held, strict=True):
+        params = [next(runs).params for _ in members]
+        sums += held_out_sums(training, data, rest, params, [member.lams[-1] for member in members])
+    fit = fixed(training, [_cooled(make_member, rows, seed, epochs) for seed in seeds], watched)
     return Fit(fit.params, fit.epochs, ratio(sums), [_joined(table, curve, _FOLDS) for table in fit.history])
 
 
-def _cooled(recruit: Recruit, rows: Rows, seed: int, epochs: int) -> Member:
+def _cooled(make_member: MakeMember, rows: Rows, seed: int, epochs: int) -> Member:
     """A member for `epochs` and then some more with a falling rate, which averages out the noise of the last steps."""
     more = round(COOLDOWN * epochs)
-    member = recruit(rows, seed, epochs + more)
+    member = make_member(rows, seed, epochs + more)
     fall = np.concatenate([np.ones(epochs), np.linspace(1, 0, more + 1, endpoint=False)[1:]])
     return replace(member, rates=member.rates * fall)
 
 
 def _search(
-    crew: Crew, data: Data, held: list[Rows], taught: list[Rows], seed: int, recruit: Recruit
+    training: Training, data: Data, held: list[Rows], kept: list[Rows], seed: int, make_member: MakeMember
 ) -> tuple[int, list[tuple[float, ...]]]:
     """The number of epochs with the least held-out joint loss, and the curve of losses."""
-    steps = -(-len(taught[0]) // min(crew.plan.batch_size, len(taught[0])))
+    steps = -(-len(kept[0]) // min(training.plan.batch_size, len(kept[0])))
     most = int(np.clip(STEPS // steps, FEWEST, MOST))
-    members = [recruit(own, seed, most) for own in taught]
-    runs = [begin(crew.plan, member) for member in members]
+    members = [make_member(own, seed, most) for own in kept]
+    runs = [begin(training.plan, member) for member in members]
     sizes = [data.weight[h].sum() for h in held]
-    best, epochs = np.inf, 1
+    best, best_epochs = np.inf, 1
     curve: list[tuple[float, ...]] = []
 
     def go_on(k: int, epoch: int) -> tuple[float, float]:
-        advance(crew.plan, members[k], runs[k], epoch - runs[k].epoch, k)
-        return evaluate(crew.judge, data, held[k], runs[k].params, members[k].lams[epoch - 1])
+        advance(training.plan, members[k], runs[k], epoch - runs[k].epoch, k)
+        return evaluate(training.judge, data, held[k], runs[k].params, members[k].lams[epoch - 1])
 
-    bar, tick = progress(crew.verbose, "choosing the number of epochs", most)
-    with bar, ThreadPoolExecutor(crew.threads) as pool:
+    bar, tick = progress(training.verbose, "choosing the number of epochs", most)
+    with bar, ThreadPoolExecutor(training.threads) as pool:
         for epoch in _looks(most):
             tick(epoch - runs[0].epoch)
             losses = list(pool.map(go_on, range(len(held)), [epoch] * len(held)))
             joint, loss = np.average(losses, axis=0, weights=sizes)
             curve.append((epoch, joint, loss))
             if joint < best:
-                best, epochs = joint, epoch
-            if epoch > ENOUGH * epochs + 10:
+                best, best_epochs = joint, epoch
+            if epoch > ENOUGH * best_epochs + 10:
                 break
-    return epochs, curve
+    return best_epochs, curve
 
 
 def _looks(most: int) -> list[int]:
@@ -218,15 +218,15 @@ def _looks(most: int) -> list[int]:
 
 
 def held_out_sums(
-    crew: Crew, data: Data, rows: Rows, params: Sequence[NDArray[np.float32]], lams: Sequence[float]
+    training: Training, data: Data, rows: Rows, params: Sequence[NDArray[np.float32]], lams: Sequence[float]
 ) -> Floats:
     """Weighted sums over `rows` of the realised and of the predicted loss of the mixture of members, (2, Q)."""
-    read = crew.readout
-    sums = np.zeros((2, crew.plan.network.n_quantifiers))
+    read = training.readout
+    sums = np.zeros((2, training.plan.network.n_quantifiers))
     if not read.head.quantifies:
         return sums
-    for lo in range(0, len(rows), _BLOCK):
-        block = rows[lo : lo + _BLOCK]
+    for lo in range(0, len(rows), ROWS_AT_A_TIME):
+        block = rows[lo : lo + ROWS_AT_A_TIME]
         outputs = [read.outputs(member, data.X[block]) for member in params]
         mean, aleatoric, epistemic = read.mixed(outputs, np.array(lams))
         realised = read.losses(read.scaling.restored(data.Y[block]), mean)

@@ -67,8 +67,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         readout = Readout(plan.network, head, loss, learned.scaling, learned.units)
         # Joint losses compare from epoch to epoch only if lam stays the same.
         judge = replace(plan, head=heads.log_score(head)) if callable(getattr(self, "lam", None)) else plan
-        crew = fitting.Crew(plan, judge, readout, self._threads(), self.verbose)
-        fit = self._fit(crew, learned, validation)
+        training = fitting.Training(plan, judge, readout, self._threads(), self.verbose)
+        fit = self._fit(training, learned, validation)
         self.settings_ = self.get_params(deep=False)
         self.params_, self.n_epochs_ = fit.params, fit.epochs
         self.lam_ = self._lams(int(fit.epochs.max()))[fit.epochs - 1]
@@ -105,22 +105,22 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             activation=self.activation,
         )
 
-    def _fit(self, crew: fitting.Crew, learned: Table, validation: Validation | None) -> fitting.Fit:
+    def _fit(self, training: fitting.Training, learned: Table, validation: Validation | None) -> fitting.Fit:
         data, rows = learned.data, learned.rows
         seeds = member_seeds(self.random_state, self._n_members())
         watched = None if validation is None else self._watched(validation, learned)
 
-        def recruit(rows: NDArray[np.int64], seed: int, epochs: int) -> engine.Member:
+        def make_member(rows: NDArray[np.int64], seed: int, epochs: int) -> engine.Member:
             rates = schedule("learning_rate", self.learning_rate, epochs)
             return engine.Member(data, rows, seed, self._lams(epochs), rates, self.dropout)
 
         if self.early_stopping:
-            taught, held = (rows, np.arange(len(watched.Y))) if watched else self._split(rows, seeds[0])
-            members = [recruit(taught, seed, self.epochs or fitting.MOST) for seed in seeds]
-            return fitting.stopped_early(crew, members, watched or data, held, self.patience)
+            kept, held = (rows, np.arange(len(watched.Y))) if watched else self._split(rows, seeds[0])
+            members = [make_member(kept, seed, self.epochs or fitting.MOST) for seed in seeds]
+            return fitting.stopped_early(training, members, watched or data, held, self.patience)
         if self.epochs is None:
-            return fitting.cross_validated(crew, data, rows, seeds, recruit, watched)
-        return fitting.fixed(crew, [recruit(rows, seed, self.epochs) for seed in seeds], watched)
+            return fitting.cross_validated(training, data, rows, seeds, make_member, watched)
+        return fitting.fixed(training, [make_member(rows, seed, self.epochs) for seed in seeds], watched)
 
     def _lams(self, epochs: int) -> Floats:
         return schedule("lam", getattr(self, "lam", 1.0), epochs)
@@ -182,6 +182,8 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _outputs(self, read: Readout, X: NDArray[np.floating]) -> list[tuple[Floats, NDArray[np.float32]]]:
         """Prediction (n, M) in the target's units and xi (n, Q) of every member."""
+        if len(self.params_) == 1:
+            return [read.outputs(self.params_[0], X)]
         with ThreadPoolExecutor(self._threads()) as pool:
             return list(pool.map(lambda params: read.outputs(params, X), self.params_))
 

@@ -33,8 +33,8 @@ class PairRegressor(NetworkRegressor):
     early_stopping : hold back `validation_fraction` of the rows (or use `fit(validation=...)`), stop when they have not
         improved for `patience` epochs, and keep the best.
     rescale : where rows were held out (epochs=None, or early_stopping), multiply the expected loss by mean realised
-        over mean predicted loss on them; it is as good as they are many. With `epochs` given nothing is held out, and on
-        small tables the expected loss is then much too small.
+        over mean predicted loss on them; it is as good as they are many. With `epochs` given nothing is held out, and
+        on small tables the expected loss is then much too small.
     n_jobs : threads; -1 for all. The result does not depend on it.
     random_state : seed, or numpy's RandomState; same seed, same bits.
     verbose : show a progress bar.

@@ -14,7 +14,7 @@ from aleator.engine import Data
 from aleator.losses import Loss
 
 Floats = NDArray[np.float64]
-_BLOCK = 16_384  # rows looked at together
+ROWS_AT_A_TIME = 16_384  # copied together, where rows are copied at all
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def scaling(X: NDArray[np.floating], Y: Floats, rows: NDArray[np.int64], weight:
 
 def _moments(A: NDArray[np.floating], rows: NDArray[np.int64], weight: Floats) -> tuple[Floats, Floats]:
     """Weighted mean and standard deviation of each column, block by block and safe at the ends of float64's range."""
-    blocks = [rows[lo : lo + _BLOCK] for lo in range(0, len(rows), _BLOCK)]
+    blocks = [rows[lo : lo + ROWS_AT_A_TIME] for lo in range(0, len(rows), ROWS_AT_A_TIME)]
     low = np.min([A[b].min(axis=0) for b in blocks], axis=0).astype(np.float64)
     high = np.max([A[b].max(axis=0) for b in blocks], axis=0).astype(np.float64)
     size = np.maximum(np.abs(low), np.abs(high))
