@@ -307,11 +307,30 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(monkeypatch):
 
 
 def test_verbose_shows_progress(capsys, monkeypatch):
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    PairRegressor(**QUICK).fit(X, y)
+    from aleator.estimators import fitting
+
+    PairRegressor(epochs=3).fit(X, y)
     assert not capsys.readouterr().out
+    bars, real = [], fitting.progress
+
+    def recorded(show, title, total):
+        bar, tick = real(show, title, total)
+        bars.append({"show": show, "title": title, "total": total, "done": 0})
+
+        def count(epochs, entry=bars[-1]):
+            entry["done"] += epochs
+            tick(epochs)
+
+        return bar, count
+
+    monkeypatch.setattr(fitting, "progress", recorded)
+    PairEnsemble(3, verbose=True, **QUICK).fit(X, y)
+    assert bars == [{"show": True, "title": "training", "total": 36, "done": 36}]
     PairRegressor(verbose=True).fit(X, y)
-    assert "training" in capsys.readouterr().out
+    assert [bar["title"] for bar in bars[1:]] == ["choosing the number of epochs", "training"]
+    assert 0 < bars[1]["done"] <= bars[1]["total"]
+    PairRegressor(**QUICK).fit(X, y)
+    assert not bars[-1]["show"]
 
 
 # ---------------------------------------------------------------- company
