@@ -100,6 +100,10 @@ BAD = {
     "seed": (lambda: fit(model=PairRegressor(random_state=-1)), "random_state: "),
     "text y": (lambda: fit(y=np.array(["a"] * 60)), "y must be numbers"),
     "dates as y": (lambda: fit(y=pd.date_range("2026-01-01", periods=60)), "y must be numbers"),
+    "None in y": (lambda: fit(y=[None, *y[1:]]), "Input y contains NaN. The first is in y at row 0"),
+    "dates in an array": (lambda: fit(X.astype("datetime64[s]")), "X must be numbers, and it holds dates"),
+    "lam that divides by zero": (lambda: fit(model=PairRegressor(lam=lambda e: 1 / e)), r"lam\(0\) raises"),
+    "underflow": (lambda: fit(y=1e-170 * y), "cannot be told from 0"),
     "duplicate columns": (lambda: fit(FRAME[["size", "age", "size"]]), "column 'size' appears twice"),
     "validation NaN": (lambda: fit(validation=(X * np.nan, y)), "in the validation table: Input X contains NaN"),
     "calibrate y": (lambda: fit().calibrate(X, np.column_stack([y, y])), "y has 2 outputs, the model was fitted with 1"),
@@ -177,6 +181,17 @@ def test_all_rows_equal():
     assert (said.mean[0], said.expected_loss[0]) == (1, 0)
     with pytest.raises(ValueError, match="would hold back all 1 distinct rows"):
         PairRegressor(early_stopping=True).fit(np.ones((10, 2)), np.ones(10))
+
+
+def test_outputs_may_have_the_same_name():
+    Y = pd.DataFrame(np.column_stack([y, -y]), columns=["a", "a"])
+    assert fit(y=Y).predict(X).shape == (60, 2)
+
+
+def test_training_that_went_astray_is_an_error():
+    wide = RNG.normal(size=(300, 2))
+    with pytest.raises(DivergenceError, match="went astray|diverged"):
+        PairRegressor(learning_rate=3.0).fit(wide, wide[:, 0] + RNG.normal(size=300))
 
 
 def test_integers_and_booleans_are_numbers():

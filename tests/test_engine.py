@@ -54,15 +54,11 @@ class TorchPair:
         weights = {}
         for name, n in self.order(hidden, shared, m, q):
             w = next(matrices)
-            block = params[w.start : w.start + w.inputs * w.width]
-            if w.transposed:
-                weights[name] = block.reshape(w.width, w.inputs).T.copy()
-            else:
-                weights[name] = block.reshape(w.inputs, w.width)[:, w.left : w.left + w.columns].copy()
-            assert weights[name].shape[1] == n
-        for name, w in weights.items():
+            weights[name] = w.of(params).copy(), w.bias_of(params).copy()
+            assert weights[name][0].shape[1] == n
+        for name, (w, bias) in weights.items():
             self.tensors[name] = torch.tensor(w, requires_grad=True)
-            self.tensors[name + ".bias"] = torch.zeros(w.shape[1], requires_grad=True)
+            self.tensors[name + ".bias"] = torch.tensor(bias, requires_grad=True)
         self.shared, self.own, self.q = shared, len(hidden) - shared, q
 
     @staticmethod
@@ -175,18 +171,11 @@ def test_500_steps_are_those_of_pytorch(case):
     np.testing.assert_allclose(y_r, outputs[0], atol=5e-4)
     if case["q"]:
         np.testing.assert_allclose(xi, outputs[1], atol=5e-4)
-    assert run.params.sum() == pytest.approx(_flat(pair).sum(), abs=1e-2)  # biases as well
     names = TorchPair.order(case["hidden"], case["shared"], case["m"], case["q"])
     for (name, _), w in zip(names, plan.network.matrices, strict=True):
-        block = run.params[w.start : w.start + w.inputs * w.width]
-        mine = block.reshape(w.width, w.inputs).T if w.transposed else block.reshape(w.inputs, w.width)
-        mine = mine if w.transposed else mine[:, w.left : w.left + w.columns]
-        np.testing.assert_allclose(mine, pair.tensors[name].detach().numpy(), atol=1e-4)
+        np.testing.assert_allclose(w.of(run.params), pair.tensors[name].detach().numpy(), atol=1e-4)
+        np.testing.assert_allclose(w.bias_of(run.params), pair.tensors[name + ".bias"].detach().numpy(), atol=1e-4)
     assert np.abs(run.params - start).max() > 1e-2  # something was learned
-
-
-def _flat(pair):
-    return np.concatenate([t.detach().numpy().ravel() for t in pair.tensors.values()])
 
 
 # ---------------------------------------------------------------- same bits
@@ -338,7 +327,11 @@ def test_glorot_start():
     both = params[: 30 * 80]
     assert np.abs(both).max() == pytest.approx(bound, rel=1e-2)
     assert both.std() == pytest.approx(bound / np.sqrt(3), rel=0.05)
-    assert not params[30 * 80 : 31 * 80].any()  # biases
+    biases = params[30 * 80 : 31 * 80]
+    assert np.abs(biases).max() < bound
+    assert len(set(biases)) == 80
+    for output in net.matrices[2:]:
+        assert not output.bias_of(params).any()
 
 
 def test_a_fixed_loss_teaches_the_quantifier_alone():

@@ -68,3 +68,27 @@ def test_any_other_loss_too(loss):
     assert said.expected_loss.mean() == pytest.approx(realised.mean(), rel=0.1)
     for fifth in np.array_split(np.argsort(said.expected_loss), 5):
         assert said.expected_loss[fifth].mean() == pytest.approx(realised[fifth].mean(), rel=0.2)
+
+
+@pytest.mark.parametrize("lam", [0.05, 0.2, 1.0])
+@pytest.mark.parametrize("coupling", ["sigmoid", "softplus"])
+@pytest.mark.parametrize(("loss", "low", "high"), [("squared", 0.25, 4.0), ("absolute", 0.5, 2.0)])
+def test_noise_that_jumps(loss, low, high, coupling, lam):
+    """Sixteen times the variance from one side of x = 0 to the other; one input, where kinks must find their place."""
+    rng = np.random.default_rng(0)
+    x, new = rng.uniform(-1, 1, size=(2, N, 1))
+    y = np.sin(3 * x[:, 0]) + np.where(x[:, 0] < 0, 0.5, 2.0) * standard("gaussian", N, loss, rng)
+    predicted = PairRegressor(loss, coupling, lam).fit(x, y).predict_loss(new)
+    true = np.where(new[:, 0] < 0, low, high)
+    assert 0.9 < predicted.mean() / true.mean() < 1.1
+    for k, decile in enumerate(np.array_split(np.argsort(predicted), 10)):
+        room = 1.5 if k in (4, 5) else 1.25  # a network is continuous: these two hold the jump itself
+        assert 1 / room < predicted[decile].mean() / true[decile].mean() < room
+
+
+def test_a_curve_in_noise_is_not_given_up():
+    rng = np.random.default_rng(0)
+    x, new = rng.uniform(-2, 2, size=(2, 3000, 1))
+    y, target = (np.sin(3 * z[:, 0]) + 0.4 * np.abs(z[:, 0]) * rng.normal(size=3000) for z in (x, new))
+    best = 1 - np.mean((target - np.sin(3 * new[:, 0])) ** 2) / target.var()
+    assert PairRegressor().fit(x, y).score(new, target) > best - 0.03

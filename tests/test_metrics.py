@@ -66,6 +66,8 @@ def test_nothing_expected_and_nothing_realised_is_right():
     result = metrics.loss_calibration(np.ones(20), np.ones(20), np.zeros(20))
     assert (result.ratio, result.error) == (1.0, 0.0)
     assert (result.bins["ratio"] == 1).all()
+    wrong = metrics.loss_calibration([1.0, 2.0], [1.0, 2.0], [0.1, 0.2], n_bins=1)
+    assert (wrong.ratio, wrong.error) == (np.inf, np.inf)
 
 
 def test_coverage_and_width():
@@ -103,6 +105,7 @@ def test_several_outputs_are_summed():
         (lambda: metrics.rejection_auc([1], [1], [1], "rsme"), "unknown error 'rsme': did you mean 'rmse'"),
         (lambda: metrics.loss_calibration([1, 2], [1, 2], [1, 2], n_bins=5), "n_bins must be a whole number from 1"),
         (lambda: metrics.nll([1], [1], [1], "normal"), "unknown distribution 'normal'"),
+        (lambda: metrics.loss_calibration([1], [1], [-1], n_bins=1), "expected_loss is negative in row 0"),
         (lambda: metrics.nll([1], [1], [1], None), "unknown distribution None"),
         (lambda: metrics.nll([1], [1], [0]), "scale must be positive; in row 0 it is not"),
         (lambda: metrics.coverage([[1], [2]], [0, 0], [1, 3]), r"y_true has shape \(2, 1\), lower \(2,\)"),

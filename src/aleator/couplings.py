@@ -26,8 +26,8 @@ from aleator.names import suggestion
 
 Scalar = Callable[[float], float]
 
-# exp(700) is near the largest float64; a level beyond it is held there so that an expected loss stays a number.
-LARGEST_EXPONENT = 700.0
+# A level beyond exp(600) = 1e260 is held there, so that an expected loss in any units stays a number.
+LARGEST_EXPONENT = 600.0
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,8 @@ def loss_calibration(
     realised, expected = _per_sample(losses.get(loss), y, y_pred), _rank(expected)
     if not (isinstance(n_bins, numbers.Integral) and 1 <= n_bins <= len(y)):
         raise ValueError(f"n_bins must be a whole number from 1 to the number of samples, {len(y)}, got {n_bins!r}.")
+    if (expected < 0).any():
+        raise ValueError(f"expected_loss is negative in row {int(np.argmax(expected < 0))}.")
     parts = np.array_split(np.argsort(expected, kind="stable"), n_bins)
     bins = pd.DataFrame(
         {
@@ -101,7 +103,8 @@ def loss_calibration(
     bins["ratio"] = _quotient(bins["predicted"].to_numpy(), bins["realised"].to_numpy())
     gap = float(np.average((bins["predicted"] - bins["realised"]).abs(), weights=bins["count"]))
     ratio = _quotient(np.array([expected.mean()]), np.array([realised.mean()]))[0]
-    return LossCalibration(bins, float(ratio), gap / realised.mean() if gap > 0 else 0.0)
+    error = float(_quotient(np.array([gap]), np.array([realised.mean()]))[0]) if gap > 0 else 0.0
+    return LossCalibration(bins, float(ratio), error)
 
 
 def coverage(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:

@@ -17,7 +17,7 @@ from aleator.losses import Loss
 BLUE, ORANGE, GREY, RED = "#2364aa", "#ea7317", "#9aa5b1", "#c1292e"
 CURVES = (
     ("validation_joint_loss", RED, "validation rows"),
-    ("cv_joint_loss", ORANGE, "rows left out in turn, to find the number of epochs"),
+    ("cv_joint_loss", ORANGE, "rows left out in turn"),
 )
 
 
@@ -44,6 +44,8 @@ def band(
         raise ValueError(f"x has {len(grid)} values, the prediction is for {len(prediction.mean)} rows.")
     low, high, text = _band_ends(prediction, width)
     if X is not None and y is not None:
+        if np.size(X) != np.size(y):
+            raise ValueError(f"band draws one input against y; X has shape {np.shape(X)}, y {np.shape(y)}.")
         ax.plot(np.ravel(X), np.ravel(y), ".", color=GREY, ms=4, alpha=0.6, mew=0, label="samples", zorder=1)
     ax.fill_between(grid[order], low[order], high[order], color=BLUE, alpha=0.22, lw=0, label=text, zorder=2)
     ax.plot(grid[order], prediction.mean[order], color=BLUE, lw=2, label="prediction", zorder=3)

@@ -30,6 +30,18 @@ class Weights:
     columns: int
     transposed: bool = False
 
+    def of(self, params: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The (inputs, columns) matrix itself, a view."""
+        block = params[self.start : self.start + self.inputs * self.width]
+        if self.transposed:
+            return block.reshape(self.width, self.inputs).T
+        return block.reshape(self.inputs, self.width)[:, self.left : self.left + self.columns]
+
+    def bias_of(self, params: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Its biases (columns,), a view."""
+        start = self.start + self.inputs * self.width + self.left
+        return params[start : start + self.columns]
+
 
 @dataclass(frozen=True)
 class Network:
@@ -56,17 +68,19 @@ class Network:
         return min(batch, max(16, min(256, _ONE_THREAD // largest)))
 
     def start(self, seed: int) -> NDArray[np.float32]:
-        """Fresh parameters: Glorot uniform weights, zero biases."""
+        """Fresh parameters: Glorot uniform weights; biases of hidden units from the same range, of outputs zero.
+
+        With zero biases all kinks of a ReLU layer lie at the mean of the inputs, and with one or two inputs a network
+        may never move them to where they are needed.
+        """
         rng = np.random.default_rng(seed)
         params = np.zeros(self.n_params, np.float32)
-        for m in self.matrices:
-            bound = np.sqrt(6.0 / (m.inputs + m.columns))
-            drawn = rng.uniform(-bound, bound, size=(m.inputs, m.columns))
-            block = params[m.start : m.start + m.inputs * m.width]
-            if m.transposed:
-                block.reshape(m.width, m.inputs)[:] = drawn.T
-            else:
-                block.reshape(m.inputs, m.width)[:, m.left : m.left + m.columns] = drawn
+        bounds = [np.sqrt(6.0 / (m.inputs + m.columns)) for m in self.matrices]
+        for m, bound in zip(self.matrices, bounds, strict=True):
+            m.of(params)[:] = rng.uniform(-bound, bound, size=(m.inputs, m.columns))
+        for m, bound in zip(self.matrices, bounds, strict=True):
+            if not m.transposed:
+                m.bias_of(params)[:] = rng.uniform(-bound, bound, size=m.columns)
         return params
 
 

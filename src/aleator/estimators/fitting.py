@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from aleator.engine import Data, Member, Plan, Run, advance, begin, evaluate, train
+from aleator.engine import Data, DivergenceError, Member, Plan, Run, advance, begin, evaluate, train
 from aleator.estimators.prediction import Readout
 from aleator.estimators.table import ROWS_AT_A_TIME
 
@@ -235,7 +235,13 @@ def held_out_sums(
 
 
 def ratio(sums: Floats) -> Floats:
+    """Mean realised over mean predicted loss; an error if they have nothing to do with each other."""
     realised, predicted = sums
     usable = (realised > 0) & (predicted > 0) & np.isfinite(predicted)
     scale: Floats = np.divide(realised, predicted, out=np.ones_like(realised), where=usable)
+    if ((scale < 1e-10) | (scale > 1e10)).any():
+        raise DivergenceError(
+            f"training went astray: on held-out rows the loss is {scale.max():.1g} times what the quantifier says. "
+            "Lower learning_rate, choose lam nearer to 1, or look for extreme sample weights."
+        )
     return scale

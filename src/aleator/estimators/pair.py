@@ -28,7 +28,8 @@ class PairRegressor(NetworkRegressor):
     dropout : chance of a hidden unit to be left out of a training step.
     optimizer, learning_rate, momentum : "adam", or "nesterov" as in the paper; the rate may be a function of the epoch.
     l2 : penalty l2 / (2 n) on the squared weights of n rows. clip : longest gradient, or None.
-    epochs : passes over the data; None finds the number by cross-validation on the training rows.
+    epochs : passes over the data; None finds the number by cross-validation on the training rows, up to 1,000 epochs or
+        60,000 steps (at least 10 epochs), and trains 1.4 times as long.
     batch_size : rows a step.
     early_stopping : hold back `validation_fraction` of the rows (or use `fit(validation=...)`), stop when they have not
         improved for `patience` epochs, and keep the best.

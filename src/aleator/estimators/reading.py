@@ -82,7 +82,7 @@ def schedule(name: str, value: Any, epochs: int) -> Floats:
     for epoch in range(epochs):
         try:
             at_epoch = value(epoch)
-        except TypeError as error:
+        except (TypeError, ArithmeticError) as error:
             raise ValueError(f"{name} must be a function of the epoch, but {name}({epoch}) raises: {error}.") from error
         if not (number(at_epoch) and at_epoch > 0):
             raise ValueError(f"{name} must be positive at every epoch, but {name}({epoch}) is {at_epoch!r}.")
@@ -97,6 +97,7 @@ def training_rows(
     _refuse_text(X)
     _refuse_reordered(estimator, X, reset)
     _refuse_text_target(y)
+    y = y.to_numpy() if isinstance(y, pd.DataFrame) else y  # names of outputs may repeat
     with _Located(X, y):
         X, y = validate_data(
             estimator,
@@ -110,6 +111,8 @@ def training_rows(
             ensure_min_samples=2 if reset else 1,
         )
     y = np.ascontiguousarray(y, np.float64)
+    if not np.isfinite(y).all():  # None among objects passes as a number until here
+        raise ValueError(f"Input y contains NaN. The first is in y at {_first_not_finite(y)}.")
     if y.size == 0:
         raise ValueError(f"y has no columns: its shape is {y.shape}.")
     if sample_weight is None:
@@ -147,6 +150,8 @@ def _dtypes(y: Any) -> list[Any]:
 
 
 def _refuse_text(X: Any) -> None:
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise ValueError(f"X must be numbers, and it holds dates ({X.dtype}); turn them into days since a day.")
     if not isinstance(X, pd.DataFrame):
         return
     twice = X.columns[X.columns.duplicated()]

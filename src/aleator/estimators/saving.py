@@ -107,5 +107,5 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain(name, item) for item in value]
     raise ValueError(
         f"a model file holds names and numbers only, and the parameter {name} is a {type(value).__name__}; "
-        "give it a number or the name of something aleator ships, or pickle the model."
+        "give it a number or the name of something aleator ships. (pickle takes functions made by def in a module.)"
     )

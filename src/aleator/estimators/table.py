@@ -124,6 +124,8 @@ def units(loss: Loss, scales: Scaling, per_output: bool) -> Units:
         with np.errstate(over="ignore"):
             power = spread**loss.degree
         size = (loss.value(1.0, 0.0) + loss.value(-1.0, 0.0)) / 2 * power
+        if ((power < 1e-300) & (spread > 0)).any():
+            raise ValueError(f"y varies so little, by {spread}, that its {loss.name} loss cannot be told from 0.")
         shift, scale = np.zeros_like(mean), np.ones_like(mean)
     else:
         shift, scale, power = mean, spread, np.ones_like(mean)
