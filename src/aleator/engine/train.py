@@ -152,11 +152,15 @@ def train(
 
     An error or an interruption in one member stops all at their next chunk, and is raised.
     """
-    runs = [begin(plan, member) for member in members] if runs is None else list(runs)
+    begun: dict[int, Run] = dict(enumerate(runs or []))
     stop = threading.Event()
 
     def work(number: int) -> None:
-        member, run = members[number], runs[number]
+        member = members[number]
+        # begun in its thread, so that members written at the same time do not share a line of the cache
+        if number not in begun:
+            begun[number] = begin(plan, member)
+        run = begun[number]
         size = chunk or max(1, WORK_OF_A_CHUNK // (member.rows.size * plan.network.n_params))
         try:
             while run.epoch < member.rates.size and not stop.is_set():
@@ -170,7 +174,7 @@ def train(
     if threads == 1 or len(members) == 1:
         for number in range(len(members)):
             work(number)
-        return runs
+        return [begun[number] for number in range(len(members))]
     with ThreadPoolExecutor(threads, thread_name_prefix="aleator") as pool:
         futures = [pool.submit(work, number) for number in range(len(members))]
         try:
@@ -181,7 +185,7 @@ def train(
             for future in futures:
                 future.cancel()
             raise
-    return runs
+    return [begun[number] for number in range(len(members))]
 
 
 def forward(
