@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aleator.estimators import PairEnsemble, PairRegressor, Prediction, load
+    from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, Prediction, load
 
 __version__ = "0.1.0"
-__all__ = ["PairEnsemble", "PairRegressor", "Prediction", "load"]
+__all__ = ["LossQuantifier", "PairEnsemble", "PairRegressor", "Prediction", "load"]
 
 _MODULES = ("couplings", "datasets", "engine", "estimators", "heads", "losses", "metrics", "mixtures", "plots")
 

@@ -66,6 +66,43 @@ class Loss:
         return Loss, (self.name, self.value, self.slope, self.degree)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """A loss known by its values only: a plain function (y, y_pred) -> losses of all samples at once, as arrays.
+
+    Nothing can be trained on it, but the loss of a regressor that is already there can be measured, and learned.
+
+    >>> late = Cost(lambda y, y_pred: np.where(y > y_pred, 5 * (y - y_pred), y_pred - y))
+    >>> late([3.0, 1.0], [1.0, 3.0])
+    array([10.,  2.])
+    """
+
+    function: Callable[..., Any]
+    degree = None
+
+    @property
+    def name(self) -> str:
+        """The function's own name, for messages and axes."""
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return "own" if name == "<lambda>" else str(name)
+
+    def __call__(self, y: ArrayLike, y_pred: ArrayLike) -> NDArray[np.float64]:
+        """The loss of each sample, or an error that says where it is not one."""
+        y, y_pred = np.asarray(y, np.float64), np.asarray(y_pred, np.float64)
+        each = np.asarray(self.function(y, y_pred))
+        if each.ndim == 0 or len(each) != len(y):
+            raise ValueError(
+                f"loss {self.name!r} must give one loss for each of the {len(y)} rows, and gives "
+                + ("a single number." if each.ndim == 0 else f"{len(each)}.")
+            )
+        if each.shape not in ((len(y),), y.shape):
+            raise ValueError(f"loss {self.name!r} gives an array of shape {each.shape} for targets of shape {y.shape}.")
+        try:
+            return each.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"loss {self.name!r} must give numbers, and gives {each.dtype}.") from None
+
+
 def _squared(y: float, y_r: float) -> float:
     return (y_r - y) * (y_r - y)
 
@@ -163,6 +200,18 @@ def get(loss: str | Loss) -> Loss:
     if loss in LOSSES:
         return LOSSES[loss]
     raise ValueError(f"unknown loss {loss!r}{suggestion(loss, LOSSES)}")
+
+
+def measured(loss: Any) -> Loss | Cost:
+    """What can measure losses: a name, a `Loss`, or a plain function (y, y_pred) -> losses."""
+    if isinstance(loss, Cost):
+        return loss
+    return Cost(loss) if callable(loss) and not isinstance(loss, (Loss, type)) else get(loss)
+
+
+def is_squared(loss: Loss | Cost) -> bool:
+    """Whether the root of the expected loss is a standard deviation."""
+    return isinstance(loss, Loss) and loss.value is squared.value
 
 
 def is_shipped(loss: Loss) -> bool:

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from aleator import losses
-from aleator.losses import Loss
+from aleator.losses import Cost, Loss
 from aleator.names import suggestion
 
 Floats = NDArray[np.float64]
+Measure = str | Loss | Callable[..., ArrayLike]  # a loss by name, a `Loss`, or a function (y, y_pred) -> losses
 
 # The error of a set of samples is a function of their mean loss: RMSE is the root of the mean squared loss.
 ERRORS: dict[str, tuple[str, Callable[[Floats], Floats]]] = {
@@ -27,10 +28,11 @@ ERRORS: dict[str, tuple[str, Callable[[Floats], Floats]]] = {
 }
 
 
-def rejection_curve(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: str | Loss = "rmse") -> Floats:
+def rejection_curve(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: Measure = "rmse") -> Floats:
     """Error of what is left after dropping the n most uncertain samples, for n = 0, ..., N - 1 (paper, sec. 8).
 
-    `error` is "rmse", "mse", "mae", a loss by name, or a `Loss`. Of equally uncertain samples, the later leaves first.
+    `error` is "rmse", "mse", "mae", a loss by name, a `Loss`, or a function (y, y_pred) -> losses.
+    Of equally uncertain samples, the later leaves first.
     """
     y, y_pred, uncertainty = _arrays(y_true=y_true, y_pred=y_pred, uncertainty=uncertainty)
     loss, of_mean = _error(error)
@@ -39,23 +41,23 @@ def rejection_curve(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike
     return of_mean(np.cumsum(ranked) / kept)[::-1]
 
 
-def rejection_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: str | Loss = "rmse") -> float:
+def rejection_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: Measure = "rmse") -> float:
     """Area under the rejection curve: trapezoid sum over n, divided by N - 1. Less is better."""
     return _area(rejection_curve(y_true, y_pred, uncertainty, error))
 
 
-def oracle_curve(y_true: ArrayLike, y_pred: ArrayLike, error: str | Loss = "rmse") -> Floats:
+def oracle_curve(y_true: ArrayLike, y_pred: ArrayLike, error: Measure = "rmse") -> Floats:
     """The rejection curve of someone who knows the losses: the least there can be for these predictions."""
     y, y_pred = _arrays(y_true=y_true, y_pred=y_pred)
     return rejection_curve(y, y_pred, _per_sample(_error(error)[0], y, y_pred), error)
 
 
-def oracle_auc(y_true: ArrayLike, y_pred: ArrayLike, error: str | Loss = "rmse") -> float:
+def oracle_auc(y_true: ArrayLike, y_pred: ArrayLike, error: Measure = "rmse") -> float:
     """Area under the oracle's rejection curve."""
     return _area(oracle_curve(y_true, y_pred, error))
 
 
-def excess_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: str | Loss = "rmse") -> float:
+def excess_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: Measure = "rmse") -> float:
     """How far the ranking is from the oracle's: 0 for the oracle, around 1 for a ranking that knows nothing.
 
     (AUC - oracle AUC) / (error of all samples - oracle AUC).
@@ -82,12 +84,12 @@ def loss_calibration(
     y_true: ArrayLike,
     y_pred: ArrayLike,
     expected_loss: ArrayLike,
-    loss: str | Loss = "squared",
+    loss: Measure = "squared",
     n_bins: int = 10,
 ) -> LossCalibration:
     """Compare expected with realised losses in `n_bins` bins of equally many samples, ordered by expected loss."""
     y, y_pred, expected = _arrays(y_true=y_true, y_pred=y_pred, expected_loss=expected_loss)
-    realised, expected = _per_sample(losses.get(loss), y, y_pred), _rank(expected)
+    realised, expected = _per_sample(losses.measured(loss), y, y_pred), _rank(expected)
     if not (isinstance(n_bins, numbers.Integral) and 1 <= n_bins <= len(y)):
         raise ValueError(f"n_bins must be a whole number from 1 to the number of samples, {len(y)}, got {n_bins!r}.")
     if (expected < 0).any():
@@ -144,12 +146,12 @@ def _distribution(name: str) -> stats.rv_continuous:
     return known[name]
 
 
-def _error(error: str | Loss) -> tuple[Loss, Callable[[Floats], Floats]]:
+def _error(error: Measure) -> tuple[Loss | Cost, Callable[[Floats], Floats]]:
     if isinstance(error, str) and error in ERRORS:
         name, of_mean = ERRORS[error]
         return losses.get(name), of_mean
     try:
-        return losses.get(error), lambda mean: mean
+        return losses.measured(error), lambda mean: mean
     except ValueError:
         if isinstance(error, str) and "(" in error:  # a loss that is known, with a parameter it does not take
             raise
@@ -160,7 +162,7 @@ def _area(curve: Floats) -> float:
     return float(np.trapezoid(curve) / (len(curve) - 1)) if len(curve) > 1 else float(curve[0])
 
 
-def _per_sample(loss: Loss, y: Floats, y_pred: Floats) -> Floats:
+def _per_sample(loss: Loss | Cost, y: Floats, y_pred: Floats) -> Floats:
     """The loss of each sample; several outputs are summed."""
     each = loss(y, y_pred)
     return each if each.ndim == 1 else each.sum(axis=1)

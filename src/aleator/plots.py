@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from aleator import losses, metrics
 from aleator.estimators import Prediction
 from aleator.estimators.intervals import level_set
-from aleator.losses import Loss
+from aleator.metrics import Measure
 
 BLUE, ORANGE, GREY, RED = "#2364aa", "#ea7317", "#9aa5b1", "#c1292e"
 CURVES = (
@@ -66,7 +66,7 @@ def rejection(
     y_true: ArrayLike,
     y_pred: ArrayLike,
     uncertainty: ArrayLike,
-    error: str | Loss = "rmse",
+    error: Measure = "rmse",
     *,
     label: str = "refusing the least certain",
     ax: Axes | None = None,
@@ -82,7 +82,7 @@ def rejection(
     ax.plot(share, oracle, color=ORANGE, lw=1.2, label="oracle")
     ax.set(xlim=(0, 100), ylim=(0, 1.08 * max(curve.max(), 1e-300)))
     ax.legend(frameon=False, loc="lower left")
-    name = error.upper() if isinstance(error, str) else f"mean {error.name} loss"
+    name = error.upper() if isinstance(error, str) else f"mean {losses.measured(error).name} loss"
     return _finished(ax, "predictions refused, %", f"{name} of the others")
 
 
@@ -90,7 +90,7 @@ def calibration(
     y_true: ArrayLike,
     y_pred: ArrayLike,
     expected_loss: ArrayLike,
-    loss: str | Loss = "squared",
+    loss: Measure = "squared",
     *,
     n_bins: int = 10,
     ax: Axes | None = None,
@@ -114,7 +114,7 @@ def calibration(
         axis.set_minor_formatter(NullFormatter())
     ax.set_title(f"mean predicted / mean realised = {result.ratio:.2f}", fontsize="medium")
     ax.legend(frameon=False)
-    name = losses.get(loss).name
+    name = losses.measured(loss).name
     return _finished(ax, f"expected {name} loss", f"realised {name} loss")
 
 

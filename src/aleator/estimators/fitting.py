@@ -6,21 +6,27 @@ so the number of epochs is the one with the least joint loss on rows left out in
 from all rows.
 
 A network's losses on its own training rows are too small, and a quantifier trained on them says so. Wherever rows were
-held out, `Fit.scale` is the mean realised over the mean predicted loss there; the paper's way has scale 1.
+held out, `Fit.held_out` has their realised and predicted losses; the mean of the one over the mean of the other is the
+scale of the expected loss. The paper's way holds nothing out and has scale 1.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from sklearn.utils import check_random_state
 
-from aleator.engine import Data, DivergenceError, Member, Plan, Run, advance, begin, evaluate, train
-from aleator.estimators.prediction import Readout
-from aleator.estimators.table import ROWS_AT_A_TIME
+from aleator import heads
+from aleator.engine import Data, DivergenceError, Member, Network, Plan, Run, advance, begin, evaluate, train
+from aleator.estimators.reading import schedule
+from aleator.heads import Head
+from aleator.losses import Loss
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -36,6 +42,8 @@ _FOLDS = ["epoch", "cv_joint_loss", "cv_loss"]
 
 # Makes a member from its rows, its seed and the number of epochs its schedules cover.
 MakeMember = Callable[[Rows, int, int], Member]
+# Realised and predicted loss (2, n, Q) of rows of a table, from the parameters of the members and their lams.
+Compare = Callable[[Data, Rows, Sequence[NDArray[np.float32]], Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -44,19 +52,86 @@ class Training:
 
     plan: Plan
     judge: Plan  # the plan, with a head whose values compare from epoch to epoch
-    readout: Readout
+    compare: Compare
     threads: int
     verbose: bool
 
 
+def training(settings: Any, network: Network, loss: Loss, head: Head, n_rows: int, compare: Compare) -> Training:
+    """The training that an estimator's parameters ask for."""
+    plan = Plan(
+        network=network,
+        loss=loss,
+        head=head,
+        batch_size=settings.batch_size,
+        optimizer=settings.optimizer,
+        momentum=settings.momentum,
+        l2=settings.l2 / n_rows,
+        clip=settings.clip or 0.0,
+    )
+    # Joint losses compare from epoch to epoch only if lam stays the same.
+    judge = replace(plan, head=heads.log_score(head)) if callable(getattr(settings, "lam", None)) else plan
+    return Training(plan, judge, compare, threads(settings.n_jobs), settings.verbose)
+
+
+def member_maker(settings: Any, data: Data) -> MakeMember:
+    """Members that learn from `data` with an estimator's rates, lams and dropout."""
+
+    def make_member(rows: Rows, seed: int, epochs: int) -> Member:
+        rates = schedule("learning_rate", settings.learning_rate, epochs)
+        return Member(data, rows, seed, lams(settings, epochs), rates, settings.dropout)
+
+    return make_member
+
+
+def lams(settings: Any, epochs: int) -> Floats:
+    return schedule("lam", getattr(settings, "lam", 1.0), epochs)
+
+
+def threads(n_jobs: int | None) -> int:
+    return int(joblib.effective_n_jobs(n_jobs))
+
+
+def member_seeds(random_state: Any, n: int) -> list[int]:
+    """One seed a member; the first does not depend on how many there are."""
+    try:
+        base = int(check_random_state(random_state).randint(2**32, dtype=np.uint64))
+    except ValueError as error:
+        raise ValueError(f"random_state: {error}") from None
+    return [int(np.random.SeedSequence([base, k]).generate_state(1, np.uint64)[0]) for k in range(n)]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What the members said of `rows` they had not seen: realised and predicted loss (n, Q), and the rows' weight."""
+
+    rows: Rows
+    realised: Floats
+    predicted: Floats
+    weight: Floats
+
+    @property
+    def scale(self) -> Floats:
+        """Mean realised over mean predicted loss (Q,); an error if they have nothing to do with each other."""
+        realised, predicted = self.weight @ self.realised, self.weight @ self.predicted
+        usable = (realised > 0) & (predicted > 0) & np.isfinite(predicted)
+        scale: Floats = np.divide(realised, predicted, out=np.ones_like(realised), where=usable)
+        if ((scale < 1e-10) | (scale > 1e10)).any():
+            raise DivergenceError(
+                f"training went astray: on held-out rows the loss is {scale.max():.1g} times what the quantifier says. "
+                "Lower learning_rate, choose lam nearer to 1, or look for extreme sample weights."
+            )
+        return scale
+
+
 @dataclass(frozen=True)
 class Fit:
-    """Trained parameters (K, P), epochs (K,), scale of the expected loss (Q,), and one table of losses a member."""
+    """Trained parameters (K, P), epochs (K,), one table of losses a member, and what held-out rows say, if any."""
 
     params: NDArray[np.float32]
     epochs: NDArray[np.int64]
-    scale: Floats
     history: list[pd.DataFrame]
+    held_out: HeldOut | None = None
 
 
 # ---------------------------------------------------------------- as many epochs as the user says
@@ -67,7 +142,7 @@ def fixed(training: Training, members: list[Member], watched: Data | None = None
     rows = None if watched is None else np.arange(len(watched.Y))
     watchers = [_Watcher(training.judge, member, watched, rows) for member in members]
     _watch(training, members, watchers)
-    return _fit(watchers, np.ones(training.plan.network.n_quantifiers))
+    return _fit(watchers)
 
 
 # ---------------------------------------------------------------- early stopping
@@ -78,7 +153,7 @@ def stopped_early(training: Training, members: list[Member], held: Data, rows: R
     watchers = [_Watcher(training.judge, member, held, rows, patience) for member in members]
     _watch(training, members, watchers)
     lams = [member.lams[watcher.epoch - 1] for member, watcher in zip(members, watchers, strict=True)]
-    return _fit(watchers, ratio(held_out_sums(training, held, rows, [w.params for w in watchers], lams)))
+    return _fit(watchers, _held_out(training, held, [(rows, [w.params for w in watchers], np.array(lams))]))
 
 
 class _Watcher:
@@ -123,9 +198,28 @@ def _watch(training: Training, members: list[Member], watchers: list[_Watcher]) 
         train(training.plan, members, threads=training.threads, chunk=chunk, watch=watch)
 
 
-def _fit(watchers: list[_Watcher], scale: Floats) -> Fit:
+def _fit(watchers: list[_Watcher], held_out: HeldOut | None = None) -> Fit:
     params, epochs = np.stack([w.params for w in watchers]), np.array([w.epoch for w in watchers])
-    return Fit(params, epochs, scale, [w.history() for w in watchers])
+    return Fit(params, epochs, [w.history() for w in watchers], held_out)
+
+
+def _held_out(
+    training: Training, data: Data, parts: Sequence[tuple[Rows, list[NDArray[np.float32]], Floats]]
+) -> HeldOut | None:
+    """Each part: rows, and the parameters and lams of members that have not seen them."""
+    if not training.plan.head.quantifies:
+        return None
+    realised, predicted = np.concatenate([training.compare(data, *part) for part in parts], axis=1)
+    rows = np.concatenate([rows for rows, _, _ in parts])
+    return HeldOut(rows, realised, predicted, data.weight[rows])
+
+
+def history(tables: list[pd.DataFrame], unit: Floats) -> pd.DataFrame:
+    """Losses by member and epoch, in the units of the loss (several units: in those of each output's own)."""
+    table = pd.concat(tables, keys=range(len(tables)), names=["member", None]).reset_index(level=0)
+    if len(unit) == 1:
+        table.loc[:, "joint_loss":] *= unit[0]
+    return table.reset_index(drop=True)
 
 
 def _joined(table: pd.DataFrame, curve: list[tuple[float, ...]], columns: list[str]) -> pd.DataFrame:
@@ -144,29 +238,40 @@ def progress(show: bool, title: str, total: int) -> tuple[Progress, Callable[[in
 
 
 def cross_validated(
-    training: Training, data: Data, rows: Rows, seeds: list[int], make_member: MakeMember, watched: Data | None
+    training: Training,
+    data: Data,
+    rows: Rows,
+    fold: NDArray[np.int64],
+    seeds: list[int],
+    make_member: MakeMember,
+    watched: Data | None = None,
 ) -> Fit:
-    """Find the number of epochs on folds of `rows`, then train one member for each seed on all of them.
+    """Find the number of epochs by leaving out each `fold` of `rows` in turn, then train one member a seed on all rows.
 
     One member a fold looks for the number. Then as many members as wanted are trained on each fold exactly as they
     will be on all rows, and their held-out losses give the scale.
     """
-    if len(rows) == 1:  # one distinct row leaves nothing to hold out
+    folds = np.unique(fold)
+    if len(folds) == 1:  # nothing would be left to learn from
         return fixed(training, [make_member(rows, seed, FEWEST) for seed in seeds], watched)
-    folds = min(FOLDS, len(rows))
-    place = np.empty(len(rows), np.int64)
-    place[np.random.default_rng([seeds[0], 1]).permutation(len(rows))] = np.arange(len(rows)) % folds
-    held = [rows[place == k] for k in range(folds)]
-    kept = [rows[place != k] for k in range(folds)]
+    held, kept = [rows[fold == k] for k in folds], [rows[fold != k] for k in folds]
     epochs, curve = _search(training, data, held, kept, seeds[0], make_member)
     ensembles = [[_cooled(make_member, own, seed, epochs) for seed in seeds] for own in kept]
     runs = iter(train(training.plan, [m for members in ensembles for m in members], threads=training.threads))
-    sums = np.zeros((2, training.plan.network.n_quantifiers))
-    for members, rest in zip(ensembles, held, strict=True):
-        params = [next(runs).params for _ in members]
-        sums += held_out_sums(training, data, rest, params, [member.lams[-1] for member in members])
+    parts = [
+        (rest, [next(runs).params for _ in members], np.array([member.lams[-1] for member in members]))
+        for members, rest in zip(ensembles, held, strict=True)
+    ]
     fit = fixed(training, [_cooled(make_member, rows, seed, epochs) for seed in seeds], watched)
-    return Fit(fit.params, fit.epochs, ratio(sums), [_joined(table, curve, _FOLDS) for table in fit.history])
+    history = [_joined(table, curve, _FOLDS) for table in fit.history]
+    return replace(fit, history=history, held_out=_held_out(training, data, parts))
+
+
+def random_folds(n: int, seed: int) -> NDArray[np.int64]:
+    """The fold, one of up to five, of each of `n` rows, by chance and as equal in size as can be."""
+    fold = np.empty(n, np.int64)
+    fold[np.random.default_rng([seed, 1]).permutation(n)] = np.arange(n) % min(FOLDS, n)
+    return fold
 
 
 def _cooled(make_member: MakeMember, rows: Rows, seed: int, epochs: int) -> Member:
@@ -181,7 +286,8 @@ def _search(
     training: Training, data: Data, held: list[Rows], kept: list[Rows], seed: int, make_member: MakeMember
 ) -> tuple[int, list[tuple[float, ...]]]:
     """The number of epochs with the least held-out joint loss, and the curve of losses."""
-    steps = -(-len(kept[0]) // min(training.plan.batch_size, len(kept[0])))
+    largest = max(len(own) for own in kept)
+    steps = -(-largest // min(training.plan.batch_size, largest))
     most = int(np.clip(STEPS // steps, FEWEST, MOST))
     members = [make_member(own, seed, most) for own in kept]
     runs = [begin(training.plan, member) for member in members]
@@ -212,36 +318,3 @@ def _looks(most: int) -> list[int]:
     while looks[-1] < most:
         looks.append(min(most, max(looks[-1] + 1, round(GROWTH * looks[-1]))))
     return looks
-
-
-# ---------------------------------------------------------------- scale
-
-
-def held_out_sums(
-    training: Training, data: Data, rows: Rows, params: Sequence[NDArray[np.float32]], lams: Sequence[float]
-) -> Floats:
-    """Weighted sums over `rows` of the realised and of the predicted loss of the mixture of members, (2, Q)."""
-    read = training.readout
-    sums = np.zeros((2, training.plan.network.n_quantifiers))
-    if not read.head.quantifies:
-        return sums
-    for lo in range(0, len(rows), ROWS_AT_A_TIME):
-        block = rows[lo : lo + ROWS_AT_A_TIME]
-        outputs = [read.outputs(member, data.X[block]) for member in params]
-        mean, aleatoric, epistemic = read.mixed(outputs, np.array(lams))
-        realised = read.losses(read.scaling.restored(data.Y[block]), mean)
-        sums += data.weight[block] @ np.stack([realised, aleatoric + epistemic])
-    return sums
-
-
-def ratio(sums: Floats) -> Floats:
-    """Mean realised over mean predicted loss; an error if they have nothing to do with each other."""
-    realised, predicted = sums
-    usable = (realised > 0) & (predicted > 0) & np.isfinite(predicted)
-    scale: Floats = np.divide(realised, predicted, out=np.ones_like(realised), where=usable)
-    if ((scale < 1e-10) | (scale > 1e10)).any():
-        raise DivergenceError(
-            f"training went astray: on held-out rows the loss is {scale.max():.1g} times what the quantifier says. "
-            "Lower learning_rate, choose lam nearer to 1, or look for extreme sample weights."
-        )
-    return scale

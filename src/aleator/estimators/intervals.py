@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from aleator.losses import Loss
+from aleator.losses import Cost, Loss
 
 Floats = NDArray[np.float64]
 
@@ -38,14 +38,14 @@ def levels(factor: Floats, expected: Floats) -> Floats:
     return np.where(np.isinf(factor), np.inf, np.where(np.isinf(factor), 0.0, factor) * expected)
 
 
-def level_set(loss: Loss, y_pred: Floats, level: Floats) -> tuple[Floats, Floats]:
+def level_set(loss: Loss | Cost, y_pred: Floats, level: Floats) -> tuple[Floats, Floats]:
     """The ends of {y: loss(y, y_pred) <= level}, for a loss that grows on both sides of the prediction."""
     return y_pred - _reach(loss, y_pred, level, -1.0), y_pred + _reach(loss, y_pred, level, 1.0)
 
 
-def _reach(loss: Loss, y_pred: Floats, level: Floats, side: float) -> Floats:
+def _reach(loss: Loss | Cost, y_pred: Floats, level: Floats, side: float) -> Floats:
     """How far y can go to one side before the loss exceeds the level."""
-    if loss.degree is not None:  # L(y_r + t, y_r) = t^p L(1, 0)
+    if isinstance(loss, Loss) and loss.degree is not None:  # L(y_r + t, y_r) = t^p L(1, 0)
         at_one = loss.value(side, 0.0)
         free = np.full_like(level, np.inf)  # on a side that costs nothing there is no end
         return np.asarray((level / at_one) ** (1.0 / loss.degree) if at_one > 0 else free)

@@ -8,10 +8,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aleator import losses, mixtures
-from aleator.engine import Network, forward
-from aleator.estimators.table import Scaling, Units
+from aleator.engine import Data, Network, forward
+from aleator.estimators.table import ROWS_AT_A_TIME, Scaling, Units
 from aleator.heads import Head
-from aleator.losses import Loss
+from aleator.losses import Cost, Loss
 
 Floats = NDArray[np.float64]
 
@@ -21,7 +21,8 @@ class Prediction:
     """Predictions and how wrong they will be, in the units of the target and of the loss.
 
     mean (n,) or (n, m); expected_loss = aleatoric + epistemic, each (n,), or (n, m) with one quantifier per output.
-    The aleatoric part is the noise of the data, the epistemic part what the members of an ensemble disagree on.
+    The aleatoric part is the noise of the data, the epistemic part what the members of an ensemble disagree on; of a
+    regressor that was given (`LossQuantifier`) all of its loss, whatever the cause, is in the aleatoric part.
     `index` is that of the frame the rows came in.
     """
 
@@ -29,7 +30,7 @@ class Prediction:
     expected_loss: Floats
     aleatoric: Floats
     epistemic: Floats
-    loss: Loss = losses.squared
+    loss: Loss | Cost = losses.squared
     index: pd.Index | None = None
 
     @property
@@ -38,14 +39,14 @@ class Prediction:
         if not self._has_std:
             raise ValueError(
                 f"std belongs to the squared loss; this model was trained with the {self.loss.name} loss."
-                if self.loss.value is not losses.squared.value
+                if not losses.is_squared(self.loss)
                 else "one quantifier for all outputs tells no standard deviation of each: set per_output=True."
             )
         return np.sqrt(self.expected_loss)
 
     @property
     def _has_std(self) -> bool:
-        return self.loss.value is losses.squared.value and self.mean.shape == self.expected_loss.shape
+        return losses.is_squared(self.loss) and self.mean.shape == self.expected_loss.shape
 
     def to_frame(self, index: pd.Index | None = None) -> pd.DataFrame:
         """A table, one row a sample, with the index of the frame that was asked about; outputs are numbered."""
@@ -94,6 +95,19 @@ class Readout:
             return rule(mu, expected)
         mean, aleatoric, epistemic = rule(mu, expected[:, :, 0])
         return mean, aleatoric[:, None], epistemic[:, None]
+
+    def compare(
+        self, data: Data, rows: NDArray[np.int64], params: Sequence[NDArray[np.float32]], lams: Floats
+    ) -> Floats:
+        """Realised and predicted loss (2, n, Q) of the mixture of members on `rows`, block by block."""
+        compared = np.empty((2, len(rows), len(self.units.unit)))
+        for lo in range(0, len(rows), ROWS_AT_A_TIME):
+            block = rows[lo : lo + ROWS_AT_A_TIME]
+            outputs = [self.outputs(member, data.X[block]) for member in params]
+            mean, aleatoric, epistemic = self.mixed(outputs, lams)
+            realised = self.losses(self.scaling.restored(data.Y[block]), mean)
+            compared[:, lo : lo + len(block)] = realised, aleatoric + epistemic
+        return compared
 
     def losses(self, Y: Floats, mean: Floats) -> Floats:
         """Realised loss (n, Q): summed over the outputs that share a quantifier."""

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_array, validate_data
 
 from aleator.engine import ACTIVATIONS, OPTIMIZERS
 from aleator.names import suggestion
@@ -34,6 +34,8 @@ def _units(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and all(whole(units, 1) for units in value)
 
 
+_AGAIN = object()  # in place of a y: the rows are new ones for a fitted model
+
 # What each parameter must be. An estimator is checked against the rules for the parameters it has.
 RULES: dict[str, Rule] = {
     "lam": (lambda v: callable(v) or (number(v) and v > 0), "a positive number or a function of the epoch"),
@@ -53,6 +55,8 @@ RULES: dict[str, Rule] = {
     "rescale": (_flag, "True or False"),
     "verbose": (_flag, "True or False"),
     "n_members": (lambda v: whole(v, 1), "a whole number >= 1"),
+    "rounds": (lambda v: whole(v, 1), "a whole number >= 1"),
+    "use_prediction": (_flag, "True or False"),
     "n_jobs": (lambda v: v is None or (whole(abs(v), 1) if isinstance(v, numbers.Integral) else False),
                "a whole number other than 0, or None"),
 }  # fmt: skip
@@ -121,6 +125,48 @@ def training_rows(
     if np.count_nonzero(weight) < 2:
         raise ValueError("sample_weight is zero for all rows but at most one; nothing is left to learn from.")
     return X, y, weight
+
+
+def any_rows(estimator: BaseEstimator, X: Any, y: Any = _AGAIN, *, general: bool) -> tuple[Any, int]:
+    """A table that someone else will read, and its number of rows: frames as they are, anything else as an array.
+
+    With `general`, X may be whatever has rows. Without y the columns must be those of `fit`.
+    """
+    reset = y is not _AGAIN
+    _refuse_reordered(estimator, X, reset)
+    if isinstance(X, pd.DataFrame):
+        twice = X.columns[X.columns.duplicated()]
+        if len(twice):
+            raise ValueError(f"column {twice[0]!r} appears twice; columns need names of their own.")
+    elif not general:
+        finite: Any = False if _is_object(X) else "allow-nan"  # missing values are for the regressor to refuse
+        with _Located(X, None):
+            X = check_array(X, dtype=None, ensure_all_finite=finite, estimator=estimator, input_name="X")
+    if not general or isinstance(X, pd.DataFrame):
+        validate_data(estimator, X, y if reset else "no_validation", reset=reset, skip_check_array=True)
+    n_rows = _num_samples(X)
+    if n_rows < 1:
+        raise ValueError(
+            f"X has no rows: Found array with 0 sample(s) (shape={np.shape(X)}) while a minimum of 1 is required."
+        )
+    return X, n_rows
+
+
+def _is_object(X: Any) -> bool:
+    return getattr(X, "dtype", None) == np.dtype(object) or np.asarray(X).dtype.kind in "OUS"
+
+
+def targets(y: Any, n_rows: int) -> Floats:
+    """Y (n,) or (n, M), finite numbers, one for each of the rows."""
+    _refuse_text_target(y)
+    y = y.to_numpy() if isinstance(y, (pd.DataFrame, pd.Series)) else y
+    with _Located(None, y):
+        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+    if y.ndim != 1 and (y.ndim != 2 or y.shape[1] == 0):
+        raise ValueError(f"y must be of shape (n,) or (n, m), got {y.shape}.")
+    if len(y) != n_rows:
+        raise ValueError(f"y has {len(y)} rows, X has {n_rows}.")
+    return np.ascontiguousarray(y)
 
 
 def columns(y: Floats) -> Floats:

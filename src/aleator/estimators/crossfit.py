@@ -1,0 +1,243 @@
+"""Losses a regressor had on rows it was not trained on: any regressor, any way of splitting.
+
+A regressor is an object with `predict`, or a function X -> y. With `fit` it can be cloned and fitted to parts of the
+rows; without it, or with cv="prefit", it is taken as it is and never changed.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import r2_score
+from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import _routing_enabled
+from sklearn.utils.validation import _check_method_params, check_is_fitted, has_fit_parameter
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Fold = tuple[Rows, Rows]  # rows to learn from, rows to predict
+
+MOST_COPIES = 10  # so many times its size a table may grow where weights are counts
+TOO_GOOD = 0.999  # R^2 on "held-out" rows that makes one ask whether they are
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """Predictions (k, M) of `rows` (k,), each by a regressor that had not seen the row; `fold` (k,) tells which."""
+
+    rows: Rows
+    fold: NDArray[np.int64]
+    predictions: Floats
+
+    def times(self) -> NDArray[np.int64]:
+        """How often the row of each prediction was predicted."""
+        return np.bincount(self.rows)[self.rows]
+
+    def mean_by_row(self, values: Floats, n_rows: int) -> Floats:
+        """A value for each prediction, as one for each row; a row never predicted gets the mean. All have mean 1."""
+        times = np.bincount(self.rows, minlength=n_rows)
+        sums = np.bincount(self.rows, values, n_rows)
+        mean: Floats = np.where(times > 0, sums / np.maximum(times, 1), values.mean())
+        return mean / np.mean(mean)
+
+    def held_out_together(self) -> NDArray[np.int64] | None:
+        """Up to five parts of the predictions that respect the folds, so groups and times; None if there is one fold.
+
+        A row predicted in several folds is in the part of the first.
+        """
+        if not self.fold.any():
+            return None
+        first = np.full(self.rows.max() + 1, np.iinfo(np.int64).max)
+        np.minimum.at(first, self.rows, self.fold)
+        return first[self.rows] % 5
+
+
+# ---------------------------------------------------------------- any regressor
+
+
+def check_regressor(regressor: Any) -> None:
+    if isinstance(regressor, type):
+        raise ValueError(
+            f"estimator must be an object, got the class {regressor.__name__}: write {regressor.__name__}()."
+        )
+    if not (callable(getattr(regressor, "predict", None)) or callable(regressor)):
+        raise ValueError(
+            f"estimator must have a method predict, or be a function X -> y; a {type(regressor).__name__} is neither."
+        )
+
+
+def is_given(regressor: Any, cv: Any) -> bool:
+    """Whether the regressor is taken as it is."""
+    if isinstance(cv, str) and cv != "prefit":
+        raise ValueError(f"cv must be a number of folds, a splitter, or 'prefit', got {cv!r}.")
+    return isinstance(cv, str) or not hasattr(regressor, "fit") or isinstance(regressor, FrozenEstimator)
+
+
+def check_fitted(regressor: Any) -> None:
+    if isinstance(regressor, BaseEstimator):
+        try:
+            check_is_fitted(regressor)
+        except NotFittedError:
+            raise NotFittedError(
+                f"cv='prefit' takes the estimator as it is, and this {type(regressor).__name__} is not fitted. Fit it "
+                "first, on other rows; if it was fitted and then cloned (by a grid search, say), wrap it in "
+                "sklearn.frozen.FrozenEstimator; or let cv=5 fit it."
+            ) from None
+
+
+def predictions(regressor: Any, X: Any, n_rows: int, n_outputs: int) -> Floats:
+    """What a regressor says of the rows of X, (n, M), or an error that tells what is wrong with it."""
+    predict = regressor.predict if hasattr(regressor, "predict") else regressor
+    said = predict(X)
+    said = said.detach().cpu().numpy() if hasattr(said, "detach") else said  # a torch tensor
+    name = type(regressor).__name__
+    try:
+        values = np.asarray(said, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"the predictions of {name} are not numbers: {type(said).__name__}.") from None
+    if values.ndim == 0 or len(values) != n_rows:
+        got = "a single number" if values.ndim == 0 else f"{len(values)} values"
+        raise ValueError(f"{name} must predict one value for each of the {n_rows} rows, and gives {got}.")
+    if values.size != n_rows * n_outputs:
+        raise ValueError(f"{name} predicts an array of shape {values.shape} where y has {n_outputs} output(s).")
+    values = values.reshape(n_rows, n_outputs)
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(f"the prediction of {name} for row {row} is {values[row, column]}.")
+    return values
+
+
+def fitted(regressor: Any, X: Any, y: Any, rows: Rows, params: dict[str, Any]) -> Any:
+    """A clone, fitted to `rows`, with parameters of `fit` that may have one value a row."""
+    copy = clone(regressor) if isinstance(regressor, BaseEstimator) else deepcopy(regressor)
+    if len(rows) == len(y) and (rows == np.arange(len(y))).all():
+        return _fit(copy, X, y, params)
+    return _fit(copy, _safe_indexing(X, rows), y[rows], _check_method_params(X, params, rows))
+
+
+def _fit(regressor: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:
+    regressor.fit(X, y, **params)
+    return regressor  # whatever its fit returns
+
+
+def counts(weight: Floats) -> NDArray[np.int64] | None:
+    """Weights that are whole numbers, but for a common factor, as how often each row is there; None if they are not.
+
+    Every regressor knows what a repeated row means, also one without weights, or with weights that are not quite that.
+    """
+    least = float(weight[weight > 0].min(initial=np.inf))
+    times: Floats = weight / least
+    if not np.isfinite(least) or times.sum() > MOST_COPIES * len(weight) or (times != np.round(times)).any():
+        return None
+    return times.astype(np.int64)
+
+
+def weight_parameter(regressor: Any) -> str:
+    """What `fit` of the regressor calls the weights of the rows; for a pipeline that of its last step."""
+    if isinstance(regressor, Pipeline) and not _routing_enabled():
+        name, last = regressor.steps[-1]
+        return f"{name}__{weight_parameter(last)}"
+    if not has_fit_parameter(regressor, "sample_weight"):
+        raise ValueError(f"fit of {type(regressor).__name__} takes no sample_weight.")
+    return "sample_weight"
+
+
+# ---------------------------------------------------------------- folds
+
+
+def folds(cv: Any, X: Any, y: Any, seed: int, split_params: dict[str, Any]) -> list[Fold]:
+    """The folds of a splitter, or of a number: then by chance, and equal rows are never told apart."""
+    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+        if split_params.get("groups") is None:
+            return _random_folds(int(cv), X, len(y), seed)
+        split = _by_groups(int(cv), split_params["groups"], seed)
+    else:
+        split = check_cv(cv, y).split(X, y, **split_params)
+    made = [(np.asarray(train), np.asarray(test)) for train, test in split]
+    if not made:
+        raise ValueError("cv makes no folds.")
+    for k, (train, test) in enumerate(made):
+        both = np.intersect1d(train, test)
+        if len(both):
+            raise ValueError(
+                f"row {both[0]} is in both parts of fold {k}: its loss would be that of a row learned from."
+            )
+    return made
+
+
+def _random_folds(n_folds: int, X: Any, n_rows: int, seed: int) -> list[Fold]:
+    keys = _keys(X, n_rows)
+    if not 2 <= n_folds <= n_rows:
+        raise ValueError(f"cv={n_folds} must be at least 2 and at most the number of rows: n_samples={n_rows}.")
+    n_distinct = len(np.unique(keys))
+    if n_distinct == 1:
+        raise ValueError(f"all {n_rows} rows of X are equal; cross-validation needs different ones.")
+    return _by_groups(min(n_folds, n_distinct), keys, seed)
+
+
+def _by_groups(n_folds: int, groups: Any, seed: int) -> list[Fold]:
+    """Whole groups by chance, in folds of about as many groups each."""
+    names, member = np.unique(np.asarray(groups), return_inverse=True)
+    if not 2 <= n_folds <= len(names):
+        raise ValueError(f"cv={n_folds} must be at least 2 and at most the number of groups, {len(names)}.")
+    place = np.empty(len(names), np.int64)
+    place[np.random.default_rng([seed, 2]).permutation(len(names))] = np.arange(len(names)) % n_folds
+    fold = place[member]
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+
+
+def _keys(X: Any, n_rows: int) -> Any:
+    """A number for each row, the same for equal rows, so that folds depend neither on copies nor on the rows' order."""
+    try:
+        table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X).reshape(n_rows, -1))
+        return pd.util.hash_pandas_object(table, index=False).to_numpy()
+    except (TypeError, ValueError):  # values that have no hash
+        return np.arange(n_rows)
+
+
+def out_of_fold(
+    fit: Callable[[Rows], Any], X: Any, split: Iterable[Fold], n_outputs: int, tick: Callable[[int], None]
+) -> OutOfFold:
+    """Predictions of each fold's rows by a regressor that `fit` makes from the rows it leaves."""
+    rows, fold, said = [], [], []
+    for k, (train, test) in enumerate(split):
+        model = fit(train)
+        rows.append(test)
+        fold.append(np.full(len(test), k))
+        said.append(predictions(model, _safe_indexing(X, test), len(test), n_outputs))
+        tick(1)
+    return OutOfFold(np.concatenate(rows), np.concatenate(fold), np.concatenate(said))
+
+
+# ---------------------------------------------------------------- the trap of training rows
+
+
+def warn_if_training_rows(regressor: Any, X: Any, y: Any, said: Floats) -> None:
+    """Rows a regressor was trained on make its losses, and so all that is learned from them, too small."""
+    if any(part is X or part is y for part in _held_by(regressor)):
+        why = f"the {type(regressor).__name__} holds this very table as its training data"
+    elif len(y) > 1 and r2_score(y, said.reshape(np.shape(y))) > TOO_GOOD:
+        why = f"its predictions are nearly perfect here, R^2 > {TOO_GOOD}"
+    else:
+        return
+    warnings.warn(
+        f"cv='prefit' wants rows the estimator was not trained on, and {why}. Losses on training rows are too small; "
+        "pass held-out rows, or an unfitted estimator with cv=5.",
+        stacklevel=4,
+    )
+
+
+def _held_by(regressor: Any) -> list[Any]:
+    """Tables a fitted model keeps, as nearest neighbours and Gaussian processes do; of a pipeline, its last step's."""
+    last = regressor.steps[-1][1] if isinstance(regressor, Pipeline) else regressor
+    return [part for part in vars(last).values() if hasattr(part, "shape")] if hasattr(last, "__dict__") else []

@@ -1,0 +1,353 @@
+"""The quantifier for a regressor that is already there: post hoc, for any regressor and any loss (sec. 9 of the paper).
+
+The regressor predicts rows it was not fitted to; quantifiers learn its losses there from the table and the prediction;
+the regressor is then fitted to all rows. With `rounds` the two are trained in turn, which minimises the joint loss
+L f(z) + lam g(z) for any regressor that takes weights: given the quantifier, its part is a fit with weights f(z).
+"""
+
+import numbers
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.model_selection import check_cv
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from aleator import losses
+from aleator.couplings import Coupling
+from aleator.estimators import crossfit, fitting, quantifiers, saving_given
+from aleator.estimators.crossfit import OutOfFold
+from aleator.estimators.encoding import TableEncoder
+from aleator.estimators.quantified import QuantifiedRegressor, realised_losses
+from aleator.estimators.quantifiers import Learned
+from aleator.estimators.reading import any_rows, check_parameters, columns, targets
+from aleator.estimators.table import ROWS_AT_A_TIME
+from aleator.losses import Cost, Loss
+
+Floats = NDArray[np.float64]
+Schedule = float | Callable[[int], float]
+
+
+class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[misc]
+    """Adds to any regressor the expected loss of each of its predictions, right in scale.
+
+    Parameters
+    ----------
+    estimator : the regressor: anything with `predict`, or a function X -> y. It is cloned, never changed. Without `fit`
+        it is taken as it is, as with cv="prefit".
+    loss : what a wrong prediction costs, not necessarily what the regressor was trained with: "squared", "absolute",
+        "huber(delta)", "pinball(q)", "logcosh", a `Loss`, or a plain function (y, y_pred) -> losses, one for each row.
+    coupling, lam : the joint loss L f(z) + lam g(z) the quantifier minimises; lam is in units of the mean loss.
+    cv : a number of folds, or a splitter of scikit-learn's; with `fit(groups=...)` groups stay together. The losses are
+        those of regressors fitted without a fold; the regressor that answers is fitted to all rows and a little better,
+        so with a few hundred rows take 10 or 20. "prefit": take the fitted estimator as it is, and give `fit` rows that
+        it was not trained on (there is a warning if they predict too well, or if the model holds that very table).
+    n_members : quantifiers, which differ by chance; their expected losses are averaged.
+    rounds : 1 leaves the regressor as it is. More train the two in turn: each round weights the rows by f(z), which is
+        small where the loss is large, so that the regressor fits better what is clean; it must take sample_weight.
+    encoder : what turns X into numbers for the quantifier: a transformer or a function; None for `TableEncoder`, which
+        takes text, categories, dates and missing values.
+    use_prediction : whether the quantifier sees the prediction too.
+    per_output : for targets with several outputs, an expected loss for each instead of one for their sum.
+    hidden, activation, dropout, optimizer, learning_rate, momentum, l2, clip, epochs, batch_size : the quantifiers'
+        network and training, as in `PairRegressor`. epochs=None finds the number on the folds of `cv`, and scales the
+        expected loss to mean realised over mean predicted loss there (`rescale`).
+    n_jobs : threads of the quantifiers; -1 for all. The result does not depend on it.
+    random_state : seed of folds and quantifiers; the randomness of the estimator is its own.
+    verbose : show progress bars.
+
+    Attributes
+    ----------
+    estimator_ : the regressor that answers, fitted to all rows (prefit: the one given).
+    out_of_fold_ : DataFrame of the rows it was judged by: row, fold, prediction, loss, and the expected loss by
+        quantifiers that had not seen the row. Equal rows count once.
+    loss_scale_, n_epochs_, history_ : as in `PairRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import Ridge
+    >>> X = np.linspace(0, 1, 400)[:, None]
+    >>> y = 3 * X[:, 0] + X[:, 0] * np.random.default_rng(0).normal(size=400)
+    >>> model = LossQuantifier(Ridge(), loss="absolute").fit(X, y)
+    >>> low, high = model.predict_loss([[0.1], [0.9]])
+    >>> bool(low < 0.2 < high)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        loss: str | Loss | Callable[..., Any] = "squared",
+        coupling: str | Coupling = "sigmoid",
+        lam: Schedule = 0.1,
+        *,
+        cv: Any = 5,
+        n_members: int = 5,
+        rounds: int = 1,
+        encoder: Any = None,
+        use_prediction: bool = True,
+        per_output: bool = False,
+        hidden: tuple[int, ...] = (50,),
+        activation: str = "relu",
+        dropout: float = 0.0,
+        optimizer: str = "adam",
+        learning_rate: Schedule = 3e-3,
+        momentum: float = 0.9,
+        l2: float = 1.0,
+        clip: float | None = None,
+        epochs: int | None = None,
+        batch_size: int = 64,
+        rescale: bool = True,
+        n_jobs: int | None = -1,
+        random_state: Any = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.loss = loss
+        self.coupling = coupling
+        self.lam = lam
+        self.cv = cv
+        self.n_members = n_members
+        self.rounds = rounds
+        self.encoder = encoder
+        self.use_prediction = use_prediction
+        self.per_output = per_output
+        self.hidden = hidden
+        self.activation = activation
+        self.dropout = dropout
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.l2 = l2
+        self.clip = clip
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.rescale = rescale
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------ fit
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
+        """Cross-fit the estimator on X and y (n,) or (n, m), learn its losses, and fit it to all rows.
+
+        `sample_weight` weights the rows for the estimator and the quantifiers alike. `groups` goes to the splitter, any
+        further parameter to the estimator's `fit`. With scikit-learn's metadata routing enabled, requests decide.
+        """
+        before = dict(self.__dict__)
+        try:
+            return self._learn(X, y, sample_weight, groups, fit_params)
+        except BaseException:  # also an interruption: the model stays as it was
+            self.__dict__ = before
+            raise
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, groups: Any, fit_params: dict[str, Any]) -> Self:
+        check_parameters(self)
+        crossfit.check_regressor(self.estimator)
+        self.settings_ = self.get_params(deep=False)
+        X, n_rows = any_rows(self, X, y, general=self.encoder is not None)
+        y = targets(y, n_rows)
+        self.y_is_1d_, self.n_outputs_ = y.ndim == 1, columns(y).shape[1]
+        weight = sample_weight
+        if weight is not None:
+            weight = _check_sample_weight(weight, y, dtype=np.float64, ensure_non_negative=True)
+        if crossfit.is_given(self.estimator, self.cv):
+            oof, learned = self._taken_as_it_is(X, y, weight, fit_params)
+        else:
+            oof, learned = self._in_turn(X, y, weight, groups, fit_params)
+        self.quantifiers_, self.n_epochs_, self.history_ = learned.quantifiers, learned.epochs, learned.history
+        self.loss_scale_ = learned.held_out.scale if self.rescale and learned.held_out else np.ones(self._n_losses())
+        self.out_of_fold_ = self._judged_by(oof, learned.held_out)
+        self._calibrated_by(learned.held_out)
+        return self
+
+    def _taken_as_it_is(
+        self, X: Any, y: Floats, weight: Floats | None, fit_params: dict[str, Any]
+    ) -> tuple[OutOfFold, Learned]:
+        if self.rounds > 1 or fit_params:
+            what = "rounds > 1" if self.rounds > 1 else f"the fit parameter {next(iter(fit_params))!r}"
+            raise ValueError(f"{what} asks to fit the estimator, which is to be taken as it is (prefit).")
+        crossfit.check_fitted(self.estimator)
+        self.estimator_ = self.estimator
+        said = crossfit.predictions(self.estimator, X, len(y), self.n_outputs_)
+        crossfit.warn_if_training_rows(self.estimator, X, y, said)
+        oof = OutOfFold(np.arange(len(y)), np.zeros(len(y), np.int64), said)
+        return oof, self._quantified(X, y, weight, oof)[0]
+
+    def _in_turn(
+        self, X: Any, y: Floats, weight: Floats | None, groups: Any, fit_params: dict[str, Any]
+    ) -> tuple[OutOfFold, Learned]:
+        """Regressor and quantifiers by turns; the regressor that answers has the weights of the last turn."""
+        n_rows = len(y)
+        counts = None if weight is None or _routing_enabled() else crossfit.counts(weight)
+        fit_params, split_params = self._routed(None if counts is not None else weight, groups, fit_params)
+        folds = crossfit.folds(self.cv, X, y, fitting.member_seeds(self.random_state, 1)[0], split_params)
+        bar, tick = fitting.progress(self.verbose, "fitting the estimator", self.rounds * len(folds) + 1)
+
+        def fit(rows: NDArray[np.int64]) -> Any:
+            rows = rows if counts is None else np.repeat(rows, counts[rows])
+            return crossfit.fitted(self.estimator, X, y, rows, fit_params)
+
+        with bar:
+            for turn in range(self.rounds):
+                oof = crossfit.out_of_fold(fit, X, folds, self.n_outputs_, tick)
+                learned, f = self._quantified(X, y, weight, oof)
+                if turn + 1 < self.rounds:
+                    own = np.ones(n_rows) if weight is None or counts is not None else weight
+                    name = crossfit.weight_parameter(self.estimator)
+                    fit_params = fit_params | {name: own * oof.mean_by_row(f, n_rows)}
+            self.estimator_ = fit(np.arange(n_rows))
+            tick(1)
+        return oof, learned
+
+    def _quantified(self, X: Any, y: Floats, weight: Floats | None, oof: OutOfFold) -> tuple[Learned, Floats]:
+        """Quantifiers of the losses in `oof`, and f(z) of each prediction there.
+
+        A row that was predicted k times enters k times with 1/k of its weight.
+        """
+        loss, said = losses.measured(self.loss), oof.predictions.reshape(len(oof.rows), *y.shape[1:])
+        L = realised_losses(loss, y[oof.rows], said, self._n_losses())
+        times = oof.times()
+        if weight is not None or (times > 1).any():
+            weight = (np.ones(len(y)) if weight is None else weight)[oof.rows] / times
+            if np.count_nonzero(weight) < 2:
+                raise ValueError("sample_weight is zero for all rows but at most one; nothing is left to learn from.")
+        fold, seen = oof.held_out_together(), _safe_indexing(X, oof.rows)
+        self.encoder_ = TableEncoder() if self.encoder is None else _transformer(self.encoder)
+        by_fold = {"fold": fold} if self.encoder is None else {}
+        encoded = self.encoder_.fit_transform(seen, L.mean(axis=1), **by_fold)
+        Z = self._with_prediction(_numbers(encoded, len(seen)), oof.predictions)
+        learned = quantifiers.learn(self, Z, L, weight, fold)
+        return learned, learned.quantifiers.attention(Z).mean(axis=1)
+
+    def _judged_by(self, oof: OutOfFold, held_out: fitting.HeldOut | None) -> pd.DataFrame:
+        if held_out is None:
+            return pd.DataFrame({"row": oof.rows, "fold": oof.fold} | _numbered("prediction", oof.predictions))
+        at = held_out.rows[np.argsort(oof.rows[held_out.rows], kind="stable")]
+        place = np.empty(at.max() + 1, np.int64)
+        place[held_out.rows] = np.arange(len(at))
+        parts = {
+            "prediction": oof.predictions[at],
+            "loss": held_out.realised[place[at]],
+            "expected_loss": self.loss_scale_ * held_out.predicted[place[at]],
+        }
+        table = {"row": oof.rows[at], "fold": oof.fold[at]}
+        return pd.DataFrame(table | {k: v for name, part in parts.items() for k, v in _numbered(name, part).items()})
+
+    def _n_losses(self) -> int:
+        return self.n_outputs_ if self.settings_["per_output"] else 1
+
+    # ------------------------------------------------------------ metadata
+
+    def _routed(
+        self, weight: Floats | None, groups: Any, fit_params: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters of the estimator's `fit` and of the splitter's `split`."""
+        by_groups = {} if groups is None else {"groups": groups}
+        if not _routing_enabled():
+            weights = {} if weight is None else {crossfit.weight_parameter(self.estimator): weight}
+            return fit_params | weights, by_groups
+        weights = {} if weight is None else {"sample_weight": weight}
+        routed = process_routing(self, "fit", **weights, **by_groups, **fit_params)
+        to_splitter = by_groups if isinstance(self.cv, numbers.Integral) else routed.splitter.split
+        return dict(routed.estimator.fit), dict(to_splitter)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Where metadata goes: `fit` to the estimator's `fit` and to the splitter's `split`."""
+        splitter = None if isinstance(self.cv, (str, numbers.Integral)) else check_cv(self.cv)
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+            .add(splitter=splitter, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        )
+
+    # ------------------------------------------------------------ predict
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The regressor's own prediction; with `return_std`, which needs the squared loss, its deviation too."""
+        if return_std:
+            said = self.predict_uncertainty(X)
+            return said.mean, said.std
+        check_is_fitted(self)
+        X, n_rows = any_rows(self, X, general=self.settings_["encoder"] is not None)
+        return self._shaped(crossfit.predictions(self.estimator_, X, n_rows, self.n_outputs_))
+
+    def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
+        X, n_rows = any_rows(self, X, general=self.settings_["encoder"] is not None)
+        said = crossfit.predictions(self.estimator_, X, n_rows, self.n_outputs_)
+        # Numbers are encoded row by row, so a large table need not be held twice.
+        size = ROWS_AT_A_TIME if getattr(self.encoder_, "kinds_", None) == [] else n_rows
+        blocks = [slice(lo, min(lo + size, n_rows)) for lo in range(0, n_rows, size)]
+
+        def expected(block: slice) -> Floats:
+            encoded = self.encoder_.transform(_safe_indexing(X, block))
+            n = block.stop - block.start
+            return self.quantifiers_.expected(self._with_prediction(_numbers(encoded, n), said[block]))
+
+        with ThreadPoolExecutor(fitting.threads(self.n_jobs)) as pool:
+            told = np.concatenate(list(pool.map(expected, blocks)))
+        return said, told, np.zeros_like(told)
+
+    def _with_prediction(self, encoded: Floats, said: Floats) -> Floats:
+        return np.column_stack([encoded, said]) if self.settings_["use_prediction"] else encoded
+
+    def _measure(self) -> Loss | Cost:
+        return losses.measured(self.settings_["loss"])
+
+    def _packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return saving_given.pack_given(self)
+
+    @classmethod
+    def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any], estimator: Any = None) -> Any:
+        return saving_given.unpack_given(cls, facts, arrays, estimator)
+
+    # ------------------------------------------------------------ scikit-learn
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.estimator, BaseEstimator):
+            inner = get_tags(self.estimator)
+            tags.input_tags.allow_nan = inner.input_tags.allow_nan
+            tags.target_tags.multi_output = inner.target_tags.multi_output
+            tags.target_tags.single_output = inner.target_tags.single_output
+            tags.regressor_tags = inner.regressor_tags or tags.regressor_tags
+        return tags
+
+
+def _transformer(encoder: Any) -> Any:
+    if hasattr(encoder, "transform"):
+        return clone(encoder)
+    if callable(encoder) and not isinstance(encoder, type):
+        return FunctionTransformer(encoder)
+    raise ValueError(f"encoder must be a transformer or a function, got a {type(encoder).__name__}.")
+
+
+def _numbers(encoded: Any, n_rows: int) -> Floats:
+    """What an encoder gives, as an array of finite numbers."""
+    encoded = encoded.toarray() if hasattr(encoded, "toarray") else encoded
+    try:
+        Z = np.asarray(encoded, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the encoder must give numbers: {error}.") from None
+    if Z.ndim != 2 or len(Z) != n_rows:
+        raise ValueError(f"the encoder must give one row for each of the {n_rows}, and gives shape {Z.shape}.")
+    if not np.isfinite(Z).all():
+        row, column = np.argwhere(~np.isfinite(Z))[0]
+        raise ValueError(f"the encoder gives {Z[row, column]} in row {row}, column {column}.")
+    return Z
+
+
+def _numbered(name: str, values: Floats) -> dict[str, Floats]:
+    if values.shape[1] == 1:
+        return {name: values[:, 0]}
+    return {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}

@@ -1,0 +1,176 @@
+"""What follows from predictions and their expected losses alone, however these came about."""
+
+from abc import abstractmethod
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from aleator.estimators import intervals, recalibration, saving
+from aleator.estimators.fitting import HeldOut
+from aleator.estimators.prediction import Prediction
+from aleator.estimators.reading import columns, number, targets
+from aleator.losses import Cost, Loss
+from aleator.names import suggestion
+
+Floats = NDArray[np.float64]
+
+
+class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Abstract: a regressor that knows the expected loss of each of its predictions.
+
+    A fitted one has `n_outputs_`, `y_is_1d_`, `loss_scale_` (Q,), and may have `corrections_` (Q of them) and sorted
+    `scores_` (n, Q), where Q is 1 or the number of outputs.
+    """
+
+    @abstractmethod
+    def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
+        """Mean (n, M), aleatoric and epistemic loss (n, Q), before any scaling."""
+
+    @abstractmethod
+    def _packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The fitted model as facts and arrays; the class method `_unpacked` is its inverse."""
+
+    @abstractmethod
+    def _measure(self) -> Loss | Cost:
+        """The loss at the time of `fit`: setting the parameter later must not change the model."""
+
+    # ------------------------------------------------------------ predict
+
+    def predict_loss(self, X: Any) -> Floats:
+        """The expected loss of each prediction, in the units of the loss."""
+        return self.predict_uncertainty(X).expected_loss
+
+    def predict_uncertainty(self, X: Any) -> Prediction:
+        """Predictions with their expected loss, and its aleatoric and epistemic parts."""
+        check_is_fitted(self)
+        mean, aleatoric, epistemic = self._answers(X)
+        factor = self._factor(aleatoric + epistemic)
+        aleatoric, epistemic = self._shaped(factor * aleatoric), self._shaped(factor * epistemic)
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return Prediction(self._shaped(mean), aleatoric + epistemic, aleatoric, epistemic, self._measure(), index)
+
+    def _factor(self, raw: Floats) -> Floats:
+        """What the expected loss (n, Q) is multiplied with: the scale of `fit` and the correction of `recalibrate`."""
+        if not hasattr(self, "corrections_"):
+            return np.broadcast_to(self.loss_scale_, raw.shape)
+        scaled = self.loss_scale_ * raw
+        corrected = np.column_stack([curve(e) for curve, e in zip(self.corrections_, scaled.T, strict=True)])
+        return np.divide(corrected, raw, out=np.zeros_like(raw), where=raw > 0)
+
+    def _shaped(self, values: Floats) -> Floats:
+        """(n, m) as the user's y was: (n,) where it was; a loss over all outputs is (n,) too."""
+        shared = values.shape[1] < self.n_outputs_
+        return values[:, 0] if self.y_is_1d_ or shared else values
+
+    # ------------------------------------------------------------ held-out rows
+
+    def _compared(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+        """Realised and expected loss (n, Q) of rows that were not used in `fit`."""
+        said = self.predict_uncertainty(X)
+        y = targets(y, len(said.mean))
+        Y = columns(y)
+        if Y.shape[1] != self.n_outputs_:
+            raise ValueError(f"y has {Y.shape[1]} outputs, the model was fitted with {self.n_outputs_}.")
+        realised = realised_losses(self._measure(), Y.reshape(said.mean.shape), said.mean, len(self.loss_scale_))
+        return realised, columns(said.expected_loss)
+
+    def _calibrated_by(self, held_out: HeldOut | None) -> None:
+        """Begin anew after `fit`: no corrections, and the rows held out there, if any, to calibrate intervals."""
+        for name in ("corrections_", "scores_"):
+            self.__dict__.pop(name, None)
+        if held_out is not None and len(self.loss_scale_) == self.n_outputs_:
+            self.scores_ = intervals.scores(held_out.realised, self.loss_scale_ * held_out.predicted)
+
+    def recalibrate(self, X: Any, y: Any, method: str = "factor") -> Self:
+        """Correct the expected loss on rows that were not used in `fit`.
+
+        "factor" multiplies it by mean realised over mean expected loss there. "isotonic" learns a rising curve, through
+        the means of bins of 25 rows; give it some hundreds of rows. An earlier calibration of intervals is forgotten.
+        """
+        if method not in recalibration.METHODS:
+            raise ValueError(f"unknown method {method!r}{suggestion(str(method), recalibration.METHODS)}")
+        check_is_fitted(self)
+        before = self.__dict__.pop("corrections_", None)
+        try:
+            realised, expected = self._compared(X, y)
+            self.corrections_ = [
+                recalibration.learn(*pair, method) for pair in zip(realised.T, expected.T, strict=True)
+            ]
+        except BaseException:
+            if before is not None:
+                self.corrections_ = before
+            raise
+        self.__dict__.pop("scores_", None)
+        return self
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Learn how often the expected loss is exceeded, from rows that were not used in `fit`."""
+        check_is_fitted(self)
+        if len(self.loss_scale_) < self.n_outputs_:
+            raise ValueError("intervals for several outputs need one quantifier each: set per_output=True.")
+        self.scores_ = intervals.scores(*self._compared(X, y))
+        return self
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Floats, Floats]:
+        """Lower and upper ends that contain the target with probability `coverage`, each output by itself.
+
+        After `calibrate(X, y)`, with rows like the new ones and not used in `fit`, the probability is at least
+        `coverage`, whatever the distribution and however few they are. Without it, the rows that `fit` held out in turn
+        take their place: no row is lost, the coverage is close to `coverage` in practice, and is not guaranteed.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "scores_"):
+            raise ValueError(
+                "predict_interval needs rows to calibrate on: call calibrate(X, y) with held-out rows, not used "
+                "in fit or in recalibrate."
+                if len(self.loss_scale_) == self.n_outputs_
+                else "intervals for several outputs need one quantifier each: set per_output=True."
+            )
+        if not (number(coverage) and 0 < coverage < 1):
+            raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}.")
+        said = self.predict_uncertainty(X)
+        factor = intervals.quantile(self.scores_, coverage)
+        factor = factor[0] if self.y_is_1d_ else factor
+        return intervals.level_set(said.loss, said.mean, intervals.levels(factor, said.expected_loss))
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to a file that `aleator.load` reads and that cannot execute anything."""
+        check_is_fitted(self)
+        saving.save(self, path)
+
+    # ------------------------------------------------------------ scikit-learn
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def realised_losses(loss: Loss | Cost, y: Floats, y_pred: Floats, n_losses: int) -> Floats:
+    """The loss (n, Q) of each row: of each output, or summed over all of them."""
+    each = loss(y, y_pred)
+    if not np.isfinite(each).all():
+        row = int(np.argmax(~np.isfinite(columns(each)).all(axis=1)))
+        raise ValueError(f"loss {loss.name!r} is {columns(each)[row].max():g} in row {row}: {_at(y, y_pred, row)}.")
+    if (each < 0).any():
+        row = int(np.argmax((columns(each) < 0).any(axis=1)))
+        raise ValueError(
+            f"loss {loss.name!r} is negative in row {row}, {columns(each)[row].min():g}: {_at(y, y_pred, row)}. "
+            "The method needs losses >= 0."
+        )
+    each = columns(each)
+    if n_losses > 1 and each.shape[1] != n_losses:
+        raise ValueError(f"per_output=True needs a loss for each of {n_losses} outputs, {loss.name!r} gives one a row.")
+    return each if n_losses > 1 or each.shape[1] == 1 else each.sum(axis=1, keepdims=True)
+
+
+def _at(y: Floats, y_pred: Floats, row: int) -> str:
+    return f"y={y[row]}, prediction={y_pred[row]}"

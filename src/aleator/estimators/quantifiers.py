@@ -1,0 +1,123 @@
+"""Quantifiers alone: networks that learn given losses, without a regressor beside them (sec. 9 of the paper).
+
+The regressor is there already, of any kind. A row is what the quantifier sees of it, Z, and the loss it had, L,
+measured where the regressor had not been trained. The joint loss L f(z) + lam g(z) is minimised over the quantifier
+alone, and what it says is the expected loss -lam g'(z) / f'(z), averaged over the members.
+
+Losses are divided by their mean: lam is in units of the mean loss, so it means the same for every loss and every unit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aleator import couplings, engine, heads
+from aleator.compiled import mapped
+from aleator.couplings import Coupling
+from aleator.estimators import fitting
+from aleator.estimators.table import ROWS_AT_A_TIME, Scaling, scaling, weighted_set
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Quantifiers:
+    """K trained members: parameters (K, P), their lams (K,), and the range of xi (K, 2, Q) on the rows they know.
+
+    Outside the rows it was trained on a network goes on in straight lines, and the expected loss, an exponential, with
+    it to 0 or to infinity. So xi is held to the range it has on those rows: nothing is claimed that was not seen.
+    """
+
+    network: engine.Network
+    coupling: Coupling
+    scaling: Scaling
+    unit: Floats  # (Q,)
+    params: NDArray[np.float32]
+    lams: Floats
+    reach: NDArray[np.float32]
+
+    def expected(self, Z: NDArray[np.floating]) -> Floats:
+        """The expected loss (n, Q) of rows as the quantifier sees them, in the units of the loss."""
+        total = np.zeros((len(Z), len(self.unit)))
+        for xi, lam in zip(self._xi(Z), self.lams, strict=True):
+            total += self.coupling.expected_loss(xi, lam)
+        return self.unit * total / len(self.params)
+
+    def attention(self, Z: NDArray[np.floating]) -> Floats:
+        """f(z) (n, Q): how much the joint loss L f(z) + lam g(z) lets the loss of each row count."""
+        mean: Floats = np.mean([mapped(self.coupling.f, xi) for xi in self._xi(Z)], axis=0)
+        return mean
+
+    def _xi(self, Z: NDArray[np.floating]) -> list[NDArray[np.float32]]:
+        shift, scale = self.scaling.x_mean, self.scaling.x_scale
+        outputs = [engine.forward(self.network, params, Z, shift, scale)[1] for params in self.params]
+        return [np.clip(xi, low, high) for xi, (low, high) in zip(outputs, self.reach, strict=True)]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Trained quantifiers, what they said of rows they had not seen, and how training went."""
+
+    quantifiers: Quantifiers
+    held_out: fitting.HeldOut | None
+    epochs: NDArray[np.int64]
+    history: pd.DataFrame
+
+
+def learn(
+    settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats | None, fold: NDArray[np.int64] | None
+) -> Learned:
+    """Train on rows Z (n, D) with losses L (n, Q) and weights; `fold` tells which rows may be held out together."""
+    coupling = couplings.get(settings.coupling)
+    rows, weight = weighted_set(Z, L, weight)
+    unit = np.average(L[rows], axis=0, weights=weight[rows])
+    in_units = np.ascontiguousarray(L / np.where(unit > 0, unit, 1.0), np.float32)
+    scales = scaling(Z, L, rows, weight)
+    frame = np.tile([0.0, 1.0, 1.0, 1.0], (L.shape[1], 1))
+    data = engine.Data(Z, scales.x_mean, scales.x_scale, in_units, weight, frame)
+    network = engine.network(
+        Z.shape[1], tuple(settings.hidden), n_outputs=0, n_quantifiers=L.shape[1], activation=settings.activation
+    )
+
+    def trained(params: Any, lams: Floats, known: NDArray[np.int64]) -> Quantifiers:
+        reach = np.stack([_reach(network, member, scales, Z, known) for member in params])
+        return Quantifiers(network, coupling, scales, unit, np.stack(params), lams, reach)
+
+    def compare(
+        data: engine.Data, held: NDArray[np.int64], params: Sequence[NDArray[np.float32]], lams: Floats
+    ) -> Floats:
+        known = np.setdiff1d(rows, held, assume_unique=True)
+        said = trained(params, lams, known)
+        blocks = [held[lo : lo + ROWS_AT_A_TIME] for lo in range(0, len(held), ROWS_AT_A_TIME)]
+        return np.stack([L[held], np.concatenate([said.expected(Z[block]) for block in blocks])])
+
+    training = fitting.training(settings, network, heads.given, heads.joint(coupling), len(rows), compare)
+    make_member = fitting.member_maker(settings, data)
+    seeds = fitting.member_seeds(settings.random_state, settings.n_members)
+    if settings.epochs is None:
+        folds = fitting.random_folds(len(rows), seeds[0]) if fold is None else fold[rows]
+        fit = fitting.cross_validated(training, data, rows, folds, seeds, make_member)
+    else:
+        fit = fitting.fixed(training, [make_member(rows, seed, settings.epochs) for seed in seeds])
+    lams = fitting.lams(settings, int(fit.epochs.max()))[fit.epochs - 1]
+    history = fitting.history(fit.history, unit)
+    return Learned(trained(fit.params, lams, rows), fit.held_out, fit.epochs, history)
+
+
+def _reach(
+    network: engine.Network,
+    params: NDArray[np.float32],
+    scales: Scaling,
+    Z: NDArray[np.floating],
+    rows: NDArray[np.int64],
+) -> NDArray[np.float32]:
+    """Least and largest xi (2, Q) of one member on `rows`."""
+    ends = []
+    for lo in range(0, len(rows), ROWS_AT_A_TIME):
+        xi = engine.forward(network, params, Z[rows[lo : lo + ROWS_AT_A_TIME]], scales.x_mean, scales.x_scale)[1]
+        ends.append((xi.min(axis=0), xi.max(axis=0)))
+    return np.stack([np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)])
