@@ -8,6 +8,7 @@ Settings: regressors and rivals with their defaults, LossQuantifier with its def
 sets. Nothing was chosen on test rows.
 """
 
+import hashlib
 import json
 import os
 import sys
@@ -48,29 +49,25 @@ REGRESSORS = {
 
 
 class Remembering(RegressorMixin, BaseEstimator):
-    """A regressor that is not fitted again to rows it was fitted to before: three losses, one cross-validation."""
+    """A regressor that is fitted when asked for a prediction it has not made before: three losses, one cross-validation."""
 
-    def __init__(self, estimator, memory):
+    def __init__(self, estimator):
         self.estimator = estimator
-        self.memory = memory
 
     def fit(self, X, y):
-        key = hash((X.tobytes(), y.tobytes()))
-        if key not in self.memory.models:
-            self.memory.models[key] = clone(self.estimator).fit(X, y)
-        self.model_ = self.memory.models[key]
+        self.X_, self.y_ = X, y
         return self
 
     def predict(self, X):
-        return self.model_.predict(X)
-
-
-class Memory:
-    def __init__(self):
-        self.models = {}
-
-    def __deepcopy__(self, memo):  # clones share it
-        return self
+        content = [repr(self.estimator.get_params()).encode(), *(a.tobytes() for a in (self.X_, self.y_, X))]
+        path = RESULTS / "predictions" / f"{hashlib.sha256(b''.join(content)).hexdigest()}.npy"
+        if not path.exists():
+            if not hasattr(self, "model_"):
+                self.model_ = clone(self.estimator).fit(self.X_, self.y_)
+            part = path.with_suffix(f".{os.getpid()}.npy")
+            np.save(part, self.model_.predict(X))
+            part.replace(path)
+        return np.load(path)
 
 
 # ---------------------------------------------------------------- what people use: prediction and expected squared loss
@@ -160,11 +157,10 @@ def split(name, fold):
 def scale(name, fold, regressor):
     """Sums of predicted and realised loss for each loss; for the squared one also RMSE and AUC."""
     X, y, new, target = split(name, fold)
-    memory, rows = Memory(), {}
+    rows = {}
     for loss in LOSSES:
-        model = LossQuantifier(
-            Remembering(REGRESSORS[regressor], memory), loss, cv=CV[name], n_jobs=1, random_state=fold
-        ).fit(X, y)
+        regressor_ = Remembering(REGRESSORS[regressor])
+        model = LossQuantifier(regressor_, loss, cv=CV[name], n_jobs=1, random_state=fold).fit(X, y)
         said = model.predict_uncertainty(new)
         realised = losses.get(loss)(target, said.mean)
         rows[loss] = {"predicted": said.expected_loss.sum(), "realised": realised.sum()}
@@ -246,7 +242,7 @@ def rival_table(results):
 
 
 def main():
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "predictions").mkdir(parents=True, exist_ok=True)
     jobs = [
         (name, fold, what) for name, folds in SETS.items() for what in (*REGRESSORS, *RIVALS) for fold in range(folds)
     ]

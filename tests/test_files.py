@@ -8,9 +8,13 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 from sklearn.datasets import load_diabetes
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import aleator
-from aleator import PairEnsemble, PairRegressor, bundle
+from aleator import LossQuantifier, PairEnsemble, PairRegressor, bundle
 from aleator.losses import Loss, huber
 
 X, y = load_diabetes(return_X_y=True, as_frame=True)
@@ -153,3 +157,90 @@ def test_saving_is_polite(path):
         model.save(path.parent / "missing" / "model")
     with pytest.raises(FileNotFoundError, match="there is no model file at"):
         aleator.load(path.parent)
+
+
+# ---------------------------------------------------------------- quantifiers of regressors that are already there
+
+
+def quantified(regressor, **params):
+    return LossQuantifier(regressor, "absolute", n_members=2, **params).fit(X, y)
+
+
+def test_a_quantifier_with_its_regressor(path):
+    model = quantified(make_pipeline(StandardScaler(), Ridge())).recalibrate(X, y, "isotonic").calibrate(X, y)
+    model.save(path)
+    again = aleator.load(path)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.predict_loss(X).tobytes() == model.predict_loss(X).tobytes()
+    for a, b in zip(again.predict_interval(X, 0.8), model.predict_interval(X, 0.8), strict=True):
+        np.testing.assert_array_equal(a, b)
+    pd.testing.assert_frame_equal(again.out_of_fold_, model.out_of_fold_)
+    with pytest.raises(ValueError, match="was 'age' in fit"):
+        again.predict(X[X.columns[::-1]])
+
+
+def test_a_regressor_that_no_file_can_hold_is_given_again(path):
+    model = quantified(RandomForestRegressor(10, random_state=0))
+    model.save(path)
+    with pytest.raises(ValueError, match="the quantifier of a RandomForestRegressor, not that regressor itself"):
+        aleator.load(path)
+    again = aleator.load(path, estimator=model.estimator_)
+    assert again.predict_loss(X).tobytes() == model.predict_loss(X).tobytes()
+    other = RandomForestRegressor(10, random_state=1).fit(X, y)
+    with pytest.raises(ValueError, match="the estimator is not the one the file was made with: at a typical row it"):
+        aleator.load(path, estimator=other)
+    PairRegressor(epochs=2).fit(X, y).save(path)
+    with pytest.raises(ValueError, match="holds a PairRegressor, which needs no estimator"):
+        aleator.load(path, estimator=other)
+
+
+def test_a_table_of_any_kind(path):
+    table = X.assign(
+        city=["Ulm", "Bonn"] * 221,
+        street=[f"street {k % 50}" for k in range(442)],
+        text=[f"note {k}" for k in range(442)],
+        day=pd.date_range("2024", periods=442),
+        gap=np.where(np.arange(442) % 7, 1.0, np.nan),
+    )
+    model = LossQuantifier(lambda t: 100 + 900 * t["bmi"].to_numpy(), n_members=2).fit(table, y)
+    model.save(path)
+    again = aleator.load(path, estimator=model.estimator_)
+    assert again.predict_loss(table).tobytes() == model.predict_loss(table).tobytes()
+    gaps = LossQuantifier(lambda t: 100 + 900 * t["bmi"].to_numpy(), n_members=2).fit(table[["bmi", "gap"]], y)
+    gaps.save(path)
+    again = aleator.load(path, estimator=gaps.estimator_)
+    assert again.predict_loss(table[["bmi", "gap"]]).tobytes() == gaps.predict_loss(table[["bmi", "gap"]]).tobytes()
+
+
+def test_functions_of_the_users_are_refused_before_writing(path):
+    own = LossQuantifier(Ridge(), lambda y, p: np.abs(y - p), epochs=2).fit(X, y)
+    with pytest.raises(ValueError, match="names and numbers only, and the parameter loss is a function"):
+        own.save(path)
+    encoded = LossQuantifier(Ridge(), encoder=lambda X: X.to_numpy(), epochs=2).fit(X, y)
+    with pytest.raises(ValueError, match="cannot hold the encoder FunctionTransformer safely"):
+        encoded.save(path)
+    assert not path.exists()
+
+
+def test_nothing_foreign_in_a_file_is_run(path, monkeypatch, tmp_path):
+    """A regressor whose reading would call a function is refused, although the checksum of the file is right."""
+    from skops import io
+
+    trap = FunctionTransformer(os.mkdir, kw_args={"path": str(tmp_path / "trapped")})
+    model = quantified(Ridge())
+    model.save(path)
+    facts, arrays = bundle.read(path)
+    arrays["regressor"] = np.frombuffer(io.dumps(make_pipeline(trap, Ridge()).set_output()), np.uint8)
+    bundle.write(path, facts, arrays)
+    with pytest.raises(ValueError, match="cannot be read"):
+        aleator.load(path)
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_shapes_of_a_quantifier_are_checked(path):
+    quantified(Ridge()).save(path)
+    facts, arrays = bundle.read(path)
+    for name in ("params", "reach", "lams", "unit", "x_mean", "loss_scale_"):
+        bundle.write(path, facts, arrays | {name: arrays[name][..., :-1].copy()})
+        with pytest.raises(ValueError, match="does not fit together|incomplete"):
+            aleator.load(path)

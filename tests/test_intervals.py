@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
-from aleator import PairRegressor, losses
+from aleator import LossQuantifier, PairRegressor, losses
 from aleator.estimators import intervals
-from aleator.metrics import coverage
+from aleator.metrics import coverage, interval_width
 
 ALL = [*losses.LOSSES.values(), losses.huber(0.3), losses.pinball(0.8)]
 
@@ -89,3 +90,41 @@ def test_messages():
     model.predict_interval(X, 0.9)
     with pytest.raises(ValueError, match="call calibrate"):  # a new fit forgets the old calibration
         model.fit(X, y).predict_interval(X)
+
+
+def two_regions(n, seed=0):
+    """A line with noise ten times as large in the last quarter."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 1))
+    return X, X[:, 0] + np.where(X[:, 0] < 0.75, 0.2, 2.0) * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module", params=["quantifier", "pair"])
+def model_of_two_regions(request):
+    X, y = two_regions(4000)
+    return (LossQuantifier(Ridge()) if request.param == "quantifier" else PairRegressor()).fit(X, y)
+
+
+def test_mean_coverage_over_200_calibration_splits(model_of_two_regions):
+    X, y = two_regions(3000, seed=1)
+    wanted = (0.5, 0.8, 0.9, 0.95)
+    covered = []
+    for split in range(200):
+        order = np.random.default_rng(split).permutation(3000)
+        cal, test = order[:500], order[500:]
+        model_of_two_regions.calibrate(X[cal], y[cal])
+        covered.append([coverage(y[test], *model_of_two_regions.predict_interval(X[test], c)) for c in wanted])
+    np.testing.assert_allclose(np.mean(covered, axis=0), wanted, atol=0.01)
+
+
+def test_intervals_are_as_wide_as_they_need_to_be(model_of_two_regions):
+    """At equal coverage, at most 0.7 times as wide as conformal intervals of one width."""
+    X, y = two_regions(20_000, seed=2)
+    cal, test = slice(0, 10_000), slice(10_000, None)
+    low, high = model_of_two_regions.calibrate(X[cal], y[cal]).predict_interval(X[test], 0.9)
+    residual = np.abs(y[cal] - model_of_two_regions.predict(X[cal]))
+    half = intervals.quantile(np.sort(residual), 0.9)
+    mean = model_of_two_regions.predict(X[test])
+    assert coverage(y[test], low, high) == pytest.approx(0.9, abs=0.01)
+    assert coverage(y[test], mean - half, mean + half) == pytest.approx(0.9, abs=0.01)
+    assert interval_width(low, high) < 0.7 * 2 * half

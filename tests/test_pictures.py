@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -9,8 +10,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from matplotlib.figure import Figure
+from sklearn.linear_model import Ridge
 
-from aleator import PairEnsemble, PairRegressor, datasets, plots
+from aleator import LossQuantifier, PairEnsemble, PairRegressor, datasets, plots
 from aleator.cli import commands
 
 matplotlib.use("Agg")
@@ -19,11 +21,19 @@ DATA = datasets.smooth(300)
 MODEL = PairEnsemble(2, epochs=10).fit(DATA.X, DATA.y)
 SAID = MODEL.predict_uncertainty(DATA.X)
 
+
+def cost(y, y_pred):
+    return np.where(y > y_pred, 5 * (y - y_pred), y_pred - y)
+
+
 DRAWINGS = {
     "band": lambda ax: plots.band(DATA.X, SAID, DATA.X, DATA.y, ax=ax),
     "rejection": lambda ax: plots.rejection(DATA.y, SAID.mean, SAID.expected_loss, ax=ax),
     "rejection of a loss": lambda ax: plots.rejection(DATA.y, SAID.mean, SAID.expected_loss, "huber", ax=ax),
     "calibration": lambda ax: plots.calibration(DATA.y, SAID.mean, SAID.expected_loss, ax=ax),
+    "automation": lambda ax: plots.automation(DATA.y, SAID.mean, SAID.expected_loss, limit=0.5, ax=ax),
+    "automation by a cost": lambda ax: plots.automation(DATA.y, SAID.mean, SAID.expected_loss, cost, ax=ax),
+    "history of quantifiers": lambda ax: plots.history(LossQuantifier(Ridge(), n_members=1).fit(DATA.X, DATA.y), ax=ax),
     "history": lambda ax: plots.history(MODEL, ax=ax),
     "history with held-out rows": lambda ax: plots.history(PairRegressor().fit(DATA.X, DATA.y).history_, ax=ax),
 }
@@ -96,15 +106,46 @@ def test_demo(tmp_path):
     out = tmp_path / "new" / "demo"
     result = CliRunner().invoke(commands, ["demo", "--out", str(out)])
     assert result.exit_code == 0, result.output
-    for text in ("two strips", "diabetes", "RMSE", "AUC"):
+    for text in ("two strips", "diabetes", "houses", "RMSE", "MAE", "AUC"):
         assert text in result.output
     table = pd.read_csv(out / "diabetes_predictions.csv")
     assert list(table) == ["row", "target", "mean", "expected_loss", "std", "aleatoric", "epistemic"]
     assert len(table) == 442
     ratio = table["expected_loss"].mean() / ((table["target"] - table["mean"]) ** 2).mean()
     assert 0.8 < ratio < 1.25
-    for name in ("two_strips.png", "diabetes.png"):
+    for name in ("two_strips.png", "diabetes.png", "houses.png"):
         assert (out / name).stat().st_size > 20_000
+
+
+def test_the_share_accepted_is_the_one_with_the_expected_loss_asked_for():
+    limit = SAID.expected_loss.mean() / 1.5
+    ax = plots.automation(DATA.y, SAID.mean, SAID.expected_loss, limit=limit, ax=Figure().subplots())
+    share = ax.get_lines()[-1].get_xdata()[0] / 100
+    accepted = np.sort(SAID.expected_loss)[: round(share * 300)]
+    assert accepted.mean() <= limit < np.sort(SAID.expected_loss)[: round(share * 300) + 1].mean()
+    assert ax.get_ylabel() == "their mean squared loss"
+    assert (
+        plots.automation(DATA.y, SAID.mean, SAID.expected_loss, cost, ax=Figure().subplots()).get_ylabel()
+        == "their mean cost"
+    )
+
+
+@pytest.mark.parametrize("name", ["houses", "asymmetric_cost"])
+def test_examples(name, tmp_path):
+    script = Path(__file__).parents[1] / "examples" / f"{name}.py"
+    done = subprocess.run([sys.executable, "-W", "error", script, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"{name}.png").stat().st_size > 20_000
+
+
+def test_houses_are_made_as_told():
+    X, y = datasets.houses(20_000, random_state=1)
+    assert X["size"].isna().any()
+    assert (y > 0).all()
+    per_metre = np.log(y / X["size"])
+    plain = (X["district"] == "Garden City") & (X["year"] > 1950) & ~X["remarks"].str.contains("as seen")
+    assert per_metre[plain].std() < 0.1
+    assert per_metre[X["remarks"].str.contains("as seen")].std() > 0.4
 
 
 def test_an_error_of_the_command_is_one_line(tmp_path):

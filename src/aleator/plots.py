@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from aleator import losses, metrics
 from aleator.estimators import Prediction
 from aleator.estimators.intervals import level_set
+from aleator.losses import Cost, Loss
 from aleator.metrics import Measure
 
 BLUE, ORANGE, GREY, RED = "#2364aa", "#ea7317", "#9aa5b1", "#c1292e"
@@ -82,8 +83,43 @@ def rejection(
     ax.plot(share, oracle, color=ORANGE, lw=1.2, label="oracle")
     ax.set(xlim=(0, 100), ylim=(0, 1.08 * max(curve.max(), 1e-300)))
     ax.legend(frameon=False, loc="lower left")
-    name = error.upper() if isinstance(error, str) else f"mean {losses.measured(error).name} loss"
+    name = error.upper() if isinstance(error, str) else f"mean {_named(losses.measured(error))}"
     return _finished(ax, "predictions refused, %", f"{name} of the others")
+
+
+def automation(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    expected_loss: ArrayLike,
+    loss: Measure = "squared",
+    *,
+    limit: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The mean loss of the predictions that are accepted, most certain first: what was expected, and what came.
+
+    The two agree where the expected loss is right in scale, and then the share to accept can be chosen before the truth
+    is known: with `limit`, as many as have a mean expected loss of at most that.
+    """
+    ax = _axes(ax)
+    measure = losses.measured(loss)
+    realised = metrics.rejection_curve(y_true, y_pred, expected_loss, measure)[::-1]
+    each = np.asarray(expected_loss, np.float64)
+    expected = np.cumsum(np.sort(each if each.ndim == 1 else each.sum(axis=1))) / np.arange(1, len(each) + 1)
+    share = 100 * np.arange(1, len(each) + 1) / len(each)
+    ax.plot(share, realised, color=BLUE, lw=2, label="realised")
+    ax.plot(share, expected, color=ORANGE, lw=1.6, ls=(0, (5, 2)), label="expected")
+    top = 1.1 * float(max(expected[-1], np.max(realised[len(realised) // 20 :])))
+    if limit is not None:
+        n = int(np.searchsorted(expected, limit, side="right"))
+        ax.axhline(limit, color=GREY, lw=1)
+        ax.axvline(100 * n / len(each), color=GREY, lw=1)
+        ax.fill_between([0, 100 * n / len(each)], 0, top, color=BLUE, alpha=0.08, lw=0)
+        ax.annotate(f"{100 * n / len(each):.0f} % accepted", (100 * n / len(each), 0.03 * top), ha="right",
+                    xytext=(-4, 0), textcoords="offset points", fontsize="small")  # fmt: skip
+    ax.set(xlim=(0, 100), ylim=(0, top))
+    ax.legend(frameon=False, loc="upper left")
+    return _finished(ax, "predictions accepted, most certain first, %", f"their mean {_named(measure)}")
 
 
 def calibration(
@@ -114,8 +150,8 @@ def calibration(
         axis.set_minor_formatter(NullFormatter())
     ax.set_title(f"mean predicted / mean realised = {result.ratio:.2f}", fontsize="medium")
     ax.legend(frameon=False)
-    name = losses.measured(loss).name
-    return _finished(ax, f"expected {name} loss", f"realised {name} loss")
+    name = _named(losses.measured(loss))
+    return _finished(ax, f"expected {name}", f"realised {name}")
 
 
 def history(model: Any, *, ax: Axes | None = None) -> Axes:
@@ -133,6 +169,11 @@ def history(model: Any, *, ax: Axes | None = None) -> Axes:
                 ax.plot(seen["epoch"], seen[name], ".-", color=color, lw=1.2, ms=4, label=text if k == 0 else None)
     ax.legend(frameon=False)
     return _finished(ax, "epoch", "joint loss")
+
+
+def _named(loss: Loss | Cost) -> str:
+    """A function of the user's has a name of its own."""
+    return loss.name if isinstance(loss, Cost) and loss.name != "own" else f"{loss.name} loss"
 
 
 def _axes(ax: Axes | None) -> Axes:

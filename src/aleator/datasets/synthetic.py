@@ -25,7 +25,7 @@ class Synthetic:
 
 def smooth(n: int = 2000, random_state: object = 0) -> Synthetic:
     """Mean 3x + sin(2 pi x), standard deviation 1 + sin(4 pi x), x uniform on [0, 1]."""
-    rng = _rng(n, random_state)
+    rng = drawn_by(n, random_state)
     x = rng.uniform(size=n)
     mean, std = 3 * x + np.sin(2 * np.pi * x), 1 + np.sin(4 * np.pi * x)
     return Synthetic(x[:, None], rng.normal(mean, std), mean, std)
@@ -38,7 +38,7 @@ def two_strips(n: int = 2000, noisy: float = 0.8, random_state: object = 0) -> S
     """
     if not 0 <= noisy <= 1:
         raise ValueError(f"noisy must be a share in [0, 1], got {noisy!r}.")
-    rng = _rng(n, random_state)
+    rng = drawn_by(n, random_state)
     in_noise = rng.uniform(size=n) < noisy
     second = rng.uniform(size=n) < 0.5
     x = np.where(in_noise, np.where(second, STRIPS[1][0], STRIPS[0][0]) + 0.1 * rng.uniform(size=n), _clean(rng, n))
@@ -64,7 +64,7 @@ def _clean(rng: np.random.RandomState, n: int) -> Floats:
     return u
 
 
-def _rng(n: int, random_state: object) -> np.random.RandomState:
+def drawn_by(n: int, random_state: object) -> np.random.RandomState:
     if not (isinstance(n, numbers.Integral) and n >= 1):
         raise ValueError(f"n must be a positive whole number, got {n!r}.")
     rng: np.random.RandomState = check_random_state(random_state)

@@ -4,6 +4,7 @@ A regressor is an object with `predict`, or a function X -> y. With `fit` it can
 rows; without it, or with cv="prefit", it is taken as it is and never changed.
 """
 
+import numbers
 import warnings
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -155,14 +156,14 @@ def weight_parameter(regressor: Any) -> str:
 # ---------------------------------------------------------------- folds
 
 
-def folds(cv: Any, X: Any, y: Any, seed: int, split_params: dict[str, Any]) -> list[Fold]:
+def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_params: dict[str, Any]) -> list[Fold]:
     """The folds of a splitter, or of a number: then by chance, and equal rows are never told apart."""
-    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+    if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
+        present = np.ones(len(y), bool) if weight is None else weight > 0
         if split_params.get("groups") is None:
-            return _random_folds(int(cv), X, len(y), seed)
-        split = _by_groups(int(cv), split_params["groups"], seed)
-    else:
-        split = check_cv(cv, y).split(X, y, **split_params)
+            return _random_folds(int(cv), X, present, seed)
+        return _by_groups(int(cv), np.asarray(split_params["groups"]), present, seed)
+    split = check_cv(cv, y).split(X, y, **split_params)
     made = [(np.asarray(train), np.asarray(test)) for train, test in split]
     if not made:
         raise ValueError("cv makes no folds.")
@@ -175,28 +176,28 @@ def folds(cv: Any, X: Any, y: Any, seed: int, split_params: dict[str, Any]) -> l
     return made
 
 
-def _random_folds(n_folds: int, X: Any, n_rows: int, seed: int) -> list[Fold]:
-    keys = _keys(X, n_rows)
+def _random_folds(n_folds: int, X: Any, present: NDArray[np.bool_], seed: int) -> list[Fold]:
+    n_rows, keys = int(present.sum()), _keys(X, len(present))
     if not 2 <= n_folds <= n_rows:
         raise ValueError(f"cv={n_folds} must be at least 2 and at most the number of rows: n_samples={n_rows}.")
-    n_distinct = len(np.unique(keys))
+    n_distinct = len(np.unique(keys[present]))
     if n_distinct == 1:
         raise ValueError(f"all {n_rows} rows of X are equal; cross-validation needs different ones.")
-    return _by_groups(min(n_folds, n_distinct), keys, seed)
+    return _by_groups(min(n_folds, n_distinct), keys, present, seed)
 
 
-def _by_groups(n_folds: int, groups: Any, seed: int) -> list[Fold]:
-    """Whole groups by chance, in folds of about as many groups each."""
-    names, member = np.unique(np.asarray(groups), return_inverse=True)
+def _by_groups(n_folds: int, groups: NDArray[Any], present: NDArray[np.bool_], seed: int) -> list[Fold]:
+    """Whole groups by chance, in folds of about as many groups each; rows of weight zero are not looked at."""
+    names, member = np.unique(groups[present], return_inverse=True)
     if not 2 <= n_folds <= len(names):
         raise ValueError(f"cv={n_folds} must be at least 2 and at most the number of groups, {len(names)}.")
     place = np.empty(len(names), np.int64)
     place[np.random.default_rng([seed, 2]).permutation(len(names))] = np.arange(len(names)) % n_folds
-    fold = place[member]
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+    rows, fold = np.flatnonzero(present), place[member]
+    return [(rows[fold != k], rows[fold == k]) for k in range(n_folds)]
 
 
-def _keys(X: Any, n_rows: int) -> Any:
+def _keys(X: Any, n_rows: int) -> NDArray[Any]:
     """A number for each row, the same for equal rows, so that folds depend neither on copies nor on the rows' order."""
     try:
         table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X).reshape(n_rows, -1))

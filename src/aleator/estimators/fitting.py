@@ -245,18 +245,20 @@ def cross_validated(
     seeds: list[int],
     make_member: MakeMember,
     watched: Data | None = None,
+    judges: int | None = None,
 ) -> Fit:
     """Find the number of epochs by leaving out each `fold` of `rows` in turn, then train one member a seed on all rows.
 
-    One member a fold looks for the number. Then as many members as wanted are trained on each fold exactly as they
-    will be on all rows, and their held-out losses give the scale.
+    One member a fold looks for the number. Then members are trained on each fold exactly as they will be on all rows,
+    and their held-out losses give the scale: as many as there will be, because a mixture expects more than its members
+    do, or `judges` of them where the expected loss is their mean.
     """
     folds = np.unique(fold)
     if len(folds) == 1:  # nothing would be left to learn from
         return fixed(training, [make_member(rows, seed, FEWEST) for seed in seeds], watched)
     held, kept = [rows[fold == k] for k in folds], [rows[fold != k] for k in folds]
     epochs, curve = _search(training, data, held, kept, seeds[0], make_member)
-    ensembles = [[_cooled(make_member, own, seed, epochs) for seed in seeds] for own in kept]
+    ensembles = [[_cooled(make_member, own, seed, epochs) for seed in seeds[:judges]] for own in kept]
     runs = iter(train(training.plan, [m for members in ensembles for m in members], threads=training.threads))
     parts = [
         (rest, [next(runs).params for _ in members], np.array([member.lams[-1] for member in members]))

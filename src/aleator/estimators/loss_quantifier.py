@@ -99,7 +99,7 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         activation: str = "relu",
         dropout: float = 0.0,
         optimizer: str = "adam",
-        learning_rate: Schedule = 3e-3,
+        learning_rate: Schedule = 5e-3,
         momentum: float = 0.9,
         l2: float = 1.0,
         clip: float | None = None,
@@ -190,7 +190,8 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         n_rows = len(y)
         counts = None if weight is None or _routing_enabled() else crossfit.counts(weight)
         fit_params, split_params = self._routed(None if counts is not None else weight, groups, fit_params)
-        folds = crossfit.folds(self.cv, X, y, fitting.member_seeds(self.random_state, 1)[0], split_params)
+        seed = fitting.member_seeds(self.random_state, 1)[0]
+        folds = crossfit.folds(self.cv, X, y, weight, seed, split_params)
         bar, tick = fitting.progress(self.verbose, "fitting the estimator", self.rounds * len(folds) + 1)
 
         def fit(rows: NDArray[np.int64]) -> Any:
@@ -299,7 +300,8 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         return said, told, np.zeros_like(told)
 
     def _with_prediction(self, encoded: Floats, said: Floats) -> Floats:
-        return np.column_stack([encoded, said]) if self.settings_["use_prediction"] else encoded
+        seen = np.column_stack([encoded, said]) if self.settings_["use_prediction"] else encoded
+        return np.ascontiguousarray(seen)
 
     def _measure(self) -> Loss | Cost:
         return losses.measured(self.settings_["loss"])

@@ -100,7 +100,7 @@ def learn(
     seeds = fitting.member_seeds(settings.random_state, settings.n_members)
     if settings.epochs is None:
         folds = fitting.random_folds(len(rows), seeds[0]) if fold is None else fold[rows]
-        fit = fitting.cross_validated(training, data, rows, folds, seeds, make_member)
+        fit = fitting.cross_validated(training, data, rows, folds, seeds, make_member, judges=1)
     else:
         fit = fitting.fixed(training, [make_member(rows, seed, settings.epochs) for seed in seeds])
     lams = fitting.lams(settings, int(fit.epochs.max()))[fit.epochs - 1]

@@ -1,0 +1,96 @@
+"""The quantifier's own view of tables: every kind of column becomes finite numbers, and tells what it should."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aleator.estimators.encoding import TableEncoder
+
+N = 200
+rng = np.random.default_rng(0)
+COLUMNS = {
+    "float": (rng.normal(size=N), "number"),
+    "float with gaps": (np.where(rng.uniform(size=N) < 0.2, np.nan, 1.0), "number"),
+    "nullable": (pd.array(rng.choice([1, 2, None], size=N), dtype="Int64"), "number"),
+    "bool": (rng.uniform(size=N) < 0.5, "number"),
+    "nullable bool": (pd.array(rng.choice([True, None], size=N), dtype="boolean"), "number"),
+    "objects that are numbers": (pd.Series([1, 2.5] * (N // 2), dtype=object), "number"),
+    "nothing at all": ([None] * N, "number"),
+    "duration": (pd.to_timedelta(np.arange(N), "h"), "number"),
+    "date": (pd.date_range("2020", periods=N, freq="7h"), "date"),
+    "date with zone": (pd.date_range("2020", periods=N, tz="Asia/Tokyo"), "date"),
+    "date with gaps": ([None, *pd.date_range("2020", periods=N - 1)], "date"),
+    "period": (pd.period_range("2020-01", periods=N, freq="M"), "date"),
+    "python dates": ([datetime.date(2020, 1, 1 + k % 28) for k in range(N)], "date"),
+    "ISO strings": ([f"2020-01-{1 + k % 28:02d}" for k in range(N)], "date"),
+    "strings": (rng.choice(["a", "b", None], size=N), "few"),
+    "category": (pd.Categorical(rng.choice(["a", "b"], size=N)), "few"),
+    "category of numbers": (pd.Categorical(rng.choice([10, 20], size=N)), "few"),
+    "mixed": (pd.Series(["a", 1] * (N // 2), dtype=object), "few"),
+    "many": ([f"street {k % 40}" for k in range(N)], "many"),
+    "text": ([f"house number {k} by the lake" for k in range(N)], "text"),
+    "empty strings": (["", *(f"w{k}" for k in range(N - 1))], "text"),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_kind_of_column(name):
+    values, kind = COLUMNS[name]
+    table = pd.DataFrame({name: values, "other": 1.0})
+    encoder = TableEncoder()
+    first = encoder.fit_transform(table, rng.uniform(size=N))
+    assert np.isfinite(first).all()
+    assert len(first) == N
+    assert encoder.kinds_ in ([], [kind, "number"])
+    if kind != "many":  # a row does not see its own loss
+        np.testing.assert_allclose(encoder.transform(table), first)
+    part = encoder.transform(table[:3])  # as the rows of it
+    np.testing.assert_allclose(part, encoder.transform(table)[:3])
+    empty = (
+        encoder.transform(table[:1].assign(**{name: pd.Series([None], dtype=object)}))
+        if kind not in ("few", "many")
+        else part
+    )
+    assert np.isfinite(empty).all()
+
+
+def test_numbers_are_left_alone():
+    X = rng.normal(size=(50, 3))
+    for table in (X, pd.DataFrame(X, columns=list("abc"))):
+        np.testing.assert_array_equal(TableEncoder().fit(table).transform(table), X)
+
+
+def test_a_gap_is_the_median_and_says_so():
+    X = np.array([[1.0, 5.0], [2.0, np.nan], [9.0, 7.0], [np.nan, 8.0]])
+    encoded = TableEncoder().fit(X[:3]).transform(X)
+    np.testing.assert_array_equal(encoded, [[1, 5, 0], [2, 6, 1], [9, 7, 0], [2, 8, 0]])
+
+
+def test_a_category_of_many_tells_the_loss_of_others_like_it():
+    street = np.repeat(np.arange(30), 40)
+    loss = 1.0 * street + rng.uniform(size=1200)
+    table = pd.DataFrame({"street": [f"street {k}" for k in street]})
+    fold = np.arange(1200) % 5
+    encoded = TableEncoder().fit_transform(table, loss, fold)[:, 0]
+    assert np.corrcoef(encoded, street)[0, 1] > 0.99
+    changed = loss.copy()
+    changed[7] += 1000.0  # a row's own loss, and that of its fold, is not in its code
+    again = TableEncoder().fit_transform(table, changed, fold)[:, 0]
+    np.testing.assert_array_equal(again[fold == fold[7]], encoded[fold == fold[7]])
+    assert (again[(fold != fold[7]) & (street == street[7])] > encoded[(fold != fold[7]) & (street == street[7])]).all()
+
+
+def test_seasons():
+    days = pd.DataFrame({"day": pd.date_range("2021-01-01", periods=3 * 365)})
+    encoded = TableEncoder().fit(days).transform(days)
+    assert encoded.shape[1] == 7
+    np.testing.assert_allclose(encoded[0, 1:3], encoded[365, 1:3], atol=0.02)  # the same day a year later
+    np.testing.assert_allclose(encoded[0, 3:5], encoded[7, 3:5], atol=1e-9)  # a week later
+
+
+def test_numbers_that_are_numbers_no_more():
+    encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))
+    with pytest.raises(ValueError, match="column 'a' held numbers in fit, and now does not"):
+        encoder.transform(pd.DataFrame({"a": ["one", "two"], "b": ["x", "y"]}))
