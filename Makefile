@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench boston format clean
+.PHONY: demo test check bench boston quantifier rounds format clean
 
 demo: .venv/core
 	$(BIN)/aleator demo $(ARGS)
@@ -21,6 +21,12 @@ bench: .venv/all
 
 boston: .venv/all
 	$(BIN)/python benchmarks/boston.py $(ARGS)
+
+quantifier: .venv/all
+	$(BIN)/python benchmarks/quantifier.py $(ARGS)
+
+rounds: .venv/all
+	$(BIN)/python benchmarks/rounds.py $(ARGS)
 
 format: .venv/all
 	$(BIN)/ruff format .
