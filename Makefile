@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench boston quantifier rounds format clean
+.PHONY: demo test check bench boston quantifier quantifier-speed rounds format clean
 
 demo: .venv/core
 	$(BIN)/aleator demo $(ARGS)
@@ -24,6 +24,9 @@ boston: .venv/all
 
 quantifier: .venv/all
 	$(BIN)/python benchmarks/quantifier.py $(ARGS)
+
+quantifier-speed: .venv/all
+	$(BIN)/python benchmarks/quantifier_speed.py $(ARGS)
 
 rounds: .venv/all
 	$(BIN)/python benchmarks/rounds.py $(ARGS)

@@ -197,19 +197,29 @@ def kept(job):
 # ---------------------------------------------------------------- tables
 
 
+def pooled(rows):
+    """Predicted over realised loss of all folds together, and its jackknife standard error."""
+    predicted, realised = np.array([(row["predicted"], row["realised"]) for row in rows]).T
+    without = (predicted.sum() - predicted) / (realised.sum() - realised)
+    return predicted.sum() / realised.sum(), np.sqrt((len(rows) - 1) * without.var())
+
+
 def ratio_table(results):
-    print("Mean predicted / mean realised loss, pooled over test folds (to reach: 0.9 to 1.1; * outside)\n")
-    print(f"{'':24s}{'loss':14s}" + "".join(f"{name:>10s}" for name in SETS))
+    print(
+        "Mean predicted / mean realised loss, pooled over test folds (to reach: 0.9 to 1.1; * outside), and its standard"
+    )
+    print("error by leaving out folds in turn\n")
+    print(f"{'':24s}{'loss':14s}" + "".join(f"{name:>16s}" for name in SETS))
     inside = total = 0
     for regressor in REGRESSORS:
         for loss in LOSSES:
             cells = []
             for name, folds in SETS.items():
                 own = [results[name, fold, regressor][loss] for fold in range(folds)]
-                ratio = sum(r["predicted"] for r in own) / sum(r["realised"] for r in own)
+                ratio, error = pooled(own)
                 fine = 0.9 <= ratio <= 1.1
                 inside, total = inside + (fine and "leaf" not in regressor), total + ("leaf" not in regressor)
-                cells.append(f"{ratio:9.2f}{' ' if fine else '*'}")
+                cells.append(f"{ratio:8.2f} ± {error:.2f}{' ' if fine else '*'}")
             print(f"{regressor:24s}{loss:14s}" + "".join(cells))
     print(f"\n{inside} of {total} inside (the line with 5 rows a leaf is not counted: it explains one column)\n")
 
@@ -232,7 +242,7 @@ def rival_table(results):
             best = min((aucs[other, name] for other in methods), key=np.mean)
             own = aucs[what, name]
             bold = own is best or stats.ttest_rel(own, best).pvalue >= 0.05
-            ratio = sum(row["predicted"] for row in rows) / sum(row["realised"] for row in rows)
+            ratio, _ = pooled(rows)
             digits = 4 if name == "kin8nm" else 2
             auc = f"{own.mean():.{digits}f}"
             cells.append(
