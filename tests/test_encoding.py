@@ -94,3 +94,15 @@ def test_numbers_that_are_numbers_no_more():
     encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}))
     with pytest.raises(ValueError, match="column 'a' held numbers in fit, and now does not"):
         encoder.transform(pd.DataFrame({"a": ["one", "two"], "b": ["x", "y"]}))
+
+
+def test_dates_that_are_none_and_gaps_that_are_new():
+    encoder = TableEncoder().fit(pd.DataFrame({"day": ["2024-05-17", "2024-05-18"], "a": ["x", "y"]}))
+    with pytest.warns(
+        UserWarning, match="column 'day' held dates in fit, and '17.05.2024' is none: taken as missing, in 1 of 1 rows"
+    ):
+        encoder.transform(pd.DataFrame({"day": ["17.05.2024"], "a": ["x"]}))
+    numeric = TableEncoder().fit(pd.DataFrame({"a": [1.0, 3.0]}))
+    np.testing.assert_array_equal(
+        numeric.transform(pd.DataFrame({"a": pd.array([None, 7], dtype="Int64")})), [[2], [7]]
+    )

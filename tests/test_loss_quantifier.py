@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.compose import make_column_transformer
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -30,6 +30,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScal
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aleator import LossQuantifier, losses
+from aleator.estimators import crossfit
 from aleator.metrics import coverage, loss_calibration
 
 FAST = {"n_members": 2, "epochs": 5}
@@ -131,7 +132,6 @@ def test_any_regressor(name):
     said = model.predict_uncertainty(X)
     assert said.expected_loss.shape == said.mean.shape == (300,)
     assert (said.expected_loss > 0).all()
-    assert model.score(X, y) > -10
     if not hasattr(regressor, "fit"):
         return
     with pytest.raises(Exception, match="(?i)fit"):  # what was passed in is as it was
@@ -270,8 +270,8 @@ def test_folds_of_any_kind():
 
 def test_out_of_fold_predictions_are_what_they_say():
     model = LossQuantifier(Ridge(), cv=KFold(3), n_members=1).fit(X, y)
-    for _k, (train, test) in enumerate(KFold(3).split(X)):
-        seen = model.out_of_fold_.query("fold == @k")
+    for k, (train, test) in enumerate(KFold(3).split(X)):
+        seen = model.out_of_fold_[model.out_of_fold_["fold"] == k]
         assert seen["row"].tolist() == test.tolist()
         np.testing.assert_array_equal(seen["prediction"], Ridge().fit(X[train], y[train]).predict(X[test]))
 
@@ -301,6 +301,38 @@ def test_groups_of_near_copies_need_groups():
     assert 0.8 < ratio["together"] < 1.3
 
 
+def test_groups_are_held_out_together_also_for_a_model_that_is_there():
+    """The quantifiers, too, would learn near-copies by heart: intervals would be too narrow."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(60), 25)
+    center, noise = rng.uniform(size=(60, 2)), rng.normal(size=60)
+    X = center[groups] + 1e-4 * rng.normal(size=(1500, 2))
+    y = noise[groups]
+    new = rng.uniform(size=(2000, 2))
+    target = rng.normal(size=2000)
+    covered = [
+        coverage(
+            target, *LossQuantifier(lambda X: np.zeros(len(X)), n_members=2).fit(X, y, **params).predict_interval(new)
+        )
+        for params in ({}, {"groups": groups})
+    ]
+    assert covered[0] < 0.85
+    assert 0.85 < covered[1] < 0.96
+    for cv in (
+        ShuffleSplit(1, random_state=0),
+        [(np.arange(300), np.arange(300, 600)), (np.arange(200), np.arange(300, 600))],
+    ):
+        assert LossQuantifier(Ridge(), cv=cv, n_members=1).fit(*noisy()).out_of_fold_["expected_loss"].notna().all()
+
+
+def test_folds_that_follow_each_other_are_held_out_together():
+    model = LossQuantifier(Ridge(), cv=TimeSeriesSplit(8), n_members=1).fit(X, y)
+    oof = crossfit.OutOfFold(*(model.out_of_fold_[c].to_numpy() for c in ("row", "fold")), y[:, None])
+    part = crossfit.held_out_together(oof, X, None, 0)
+    assert (np.diff(part) >= 0).all()  # rows are in the order of time
+    assert set(part) == {0, 1, 2, 3, 4}
+
+
 def test_order_of_rows_does_not_matter():
     order = np.random.default_rng(0).permutation(600)
     a = LossQuantifier(Ridge(), **FAST).fit(X, y)
@@ -325,10 +357,36 @@ def test_rows_do_not_see_each_other():
 
 def test_whole_weights_are_counts_for_any_estimator():
     weight = np.random.default_rng(0).integers(0, 4, size=600)
-    weighted = LossQuantifier(KNeighborsRegressor(), **FAST).fit(X, y, sample_weight=3 * weight)
+    weighted = LossQuantifier(KNeighborsRegressor(), **FAST).fit(X, y, sample_weight=weight)
     repeated = LossQuantifier(KNeighborsRegressor(), **FAST).fit(X.repeat(weight, axis=0), y.repeat(weight))
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X))
     np.testing.assert_allclose(weighted.predict_loss(X), repeated.predict_loss(X), rtol=1e-6)
+
+
+def test_copies_are_not_given_to_a_regressor_that_holds_out_rows_itself():
+    """A search among neighbours would find a copy of each row in its own other folds, and take one neighbour."""
+    weight = np.random.default_rng(0).integers(1, 4, size=600)
+    search = GridSearchCV(Ridge(), {"alpha": [1e-3, 1e3]}, cv=3)
+    model = LossQuantifier(search, **FAST).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(model.predict(X), search.fit(X, y, sample_weight=weight).predict(X))
+
+
+def test_a_common_factor_is_the_estimators_to_understand():
+    weight = np.full(600, 0.001)
+    model = LossQuantifier(Ridge(), **FAST).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(model.predict(X), Ridge().fit(X, y, sample_weight=weight).predict(X))
+
+
+def test_rows_of_weight_zero_are_not_looked_at():
+    table, target = frame()
+    table["street"] = [f"street {k % 30}" for k in range(300)]
+    weight = (np.arange(300) % 4 > 0).astype(float)
+    other = table.assign(size=np.where(weight > 0, table["size"], 1e6))
+    models = [
+        LossQuantifier(lambda t: 100 + np.zeros(len(t)), **FAST).fit(X, y, sample_weight=weight)
+        for X, y in ((table, target), (other, np.where(weight > 0, target, 1e6)))
+    ]
+    np.testing.assert_array_equal(*[model.predict_loss(table) for model in models])
 
 
 def test_other_weights_go_to_the_estimator():
@@ -338,6 +396,8 @@ def test_other_weights_go_to_the_estimator():
     piped = LossQuantifier(make_pipeline(StandardScaler(), Ridge()), **FAST).fit(X, y, sample_weight=weight)
     inner = make_pipeline(StandardScaler(), Ridge()).fit(X, y, ridge__sample_weight=weight)
     np.testing.assert_allclose(piped.predict(X), inner.predict(X))
+    logged = LossQuantifier(TransformedTargetRegressor(Ridge()), **FAST).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(logged.predict(X), model.predict(X))
     with pytest.raises(ValueError, match="fit of KNeighborsRegressor takes no sample_weight"):
         LossQuantifier(KNeighborsRegressor(), **FAST).fit(X, y, sample_weight=weight)
 
@@ -346,6 +406,7 @@ class Curious(RegressorMixin, BaseEstimator):
     """Remembers the metadata it was given."""
 
     def fit(self, X, y, sample_weight=None, tag=None):
+        assert tag is None or (tag == X[:, 0]).all()  # row by row, in every fold
         self.tag_, self.weight_ = tag, sample_weight
         return self
 
@@ -354,8 +415,7 @@ class Curious(RegressorMixin, BaseEstimator):
 
 
 def test_further_parameters_reach_the_inner_fit_row_by_row():
-    tag = np.arange(600)
-    assert LossQuantifier(Curious(), **FAST).fit(X, y, tag=tag).estimator_.tag_.tolist() == tag.tolist()
+    assert LossQuantifier(Curious(), **FAST).fit(X, y, tag=X[:, 0]).estimator_.tag_.tolist() == X[:, 0].tolist()
 
 
 def test_metadata_routing():
@@ -364,12 +424,15 @@ def test_metadata_routing():
         inner = Curious().set_fit_request(sample_weight=True, tag=True)
         model = LossQuantifier(inner, cv=GroupKFold(3), **FAST)
         model.set_fit_request(sample_weight=True, groups=True).set_score_request(sample_weight=False)
-        model.fit(X, y, sample_weight=weight, groups=groups, tag=np.arange(600))
+        model.fit(X, y, sample_weight=weight, groups=groups, tag=X[:, 0])
         assert model.estimator_.weight_.tolist() == weight.tolist()
-        assert model.estimator_.tag_.tolist() == list(range(600))
+        assert model.estimator_.tag_.tolist() == X[:, 0].tolist()
         assert model.out_of_fold_.groupby(model.out_of_fold_["row"] // 10)["fold"].nunique().max() == 1
-        search = GridSearchCV(model, {"lam": [0.1]}, cv=2).fit(X, y, sample_weight=weight, groups=groups, tag=weight)
+        search = GridSearchCV(model, {"lam": [0.1]}, cv=2).fit(X, y, sample_weight=weight, groups=groups, tag=X[:, 0])
         assert search.best_estimator_.estimator_.weight_ is not None
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        piped = make_pipeline(scaler, Ridge().set_fit_request(sample_weight=True))
+        LossQuantifier(piped, rounds=2, **FAST).fit(X, y)
         refuses = LossQuantifier(Curious().set_fit_request(sample_weight=False), **FAST)
         refuses.fit(X, y, sample_weight=weight)
         assert refuses.estimator_.weight_ is None
@@ -426,11 +489,24 @@ def test_recalibration(method):
     assert (np.diff(after[order]) >= -1e-12).all()
     with pytest.raises(ValueError, match="call calibrate"):  # the old scores do not fit the new losses
         model.predict_interval(new)
-    low, high = model.calibrate(new[1000:], target[1000:]).predict_interval(new[1000:], 0.9)
-    assert coverage(target[1000:], low, high) == pytest.approx(0.9, abs=0.01)
+    low, high = model.calibrate(new[1000:1500], target[1000:1500]).predict_interval(new[1500:], 0.9)
+    assert coverage(target[1500:], low, high) == pytest.approx(0.9, abs=0.04)
     assert model.fit(X, y).predict_loss(new).mean() == pytest.approx(before.mean())  # forgotten
     with pytest.raises(ValueError, match="unknown method 'isotone': did you mean 'isotonic'"):
         model.recalibrate(new, target, "isotone")
+
+
+def test_isotonic_recalibration_of_losses_that_are_told_in_steps():
+    """Three values expected, two of them realised as one, and the least may be no loss at all."""
+    from aleator.estimators import recalibration
+
+    expected, realised = np.repeat([1.0, 2.0, 3.0], 200), np.repeat([1.0, 1.0, 10.0], 200)
+    curve = recalibration.learn(realised, expected, "isotonic")
+    np.testing.assert_allclose(curve(np.array([0.5, 1.0, 2.0, 2.5, 3.0, 6.0])), [0.5, 1, 1, 5.5, 10, 20])
+    free = recalibration.learn(np.repeat([0.0, 1.0, 10.0], 200), expected, "isotonic")
+    np.testing.assert_allclose(free(np.array([1.0, 3.0])), [0, 10])
+    with pytest.raises(ValueError, match="nothing to correct"):
+        recalibration.learn(realised, np.zeros(600), "factor")
 
 
 def test_rounds_are_the_joint_loss_in_turn():
@@ -495,6 +571,7 @@ BAD = {
     "an encoder of words": (lambda: quantify(encoder=lambda X: np.full((len(X), 1), "a")), "the encoder must give numbers"),
     "an encoder of NaN": (lambda: quantify(encoder=lambda X: np.full((len(X), 1), np.nan)), "the encoder gives nan in row 0, column 0"),
     "an encoder of the wrong length": (lambda: quantify(encoder=lambda X: X[:5]), r"one row for each of the 600, and gives shape \(5, 2\)"),
+    "groups of the wrong length": (lambda: LossQuantifier(Ridge(), **FAST).fit(X, y, groups=[1, 2]), "inconsistent numbers of samples"),
     "no encoder": (lambda: quantify(encoder=3), "encoder must be a transformer or a function, got a int"),
     "lists in a column": (lambda: quantify(lambda X: np.zeros(len(X)), X=pd.DataFrame({"a": [[1], [2]] * 20}), y=y[:40]), r"column 'a' holds values such as \[1\]"),
     "a column twice": (lambda: quantify(X=pd.DataFrame(X, columns=["a", "a"])), "column 'a' appears twice"),
@@ -512,6 +589,8 @@ def test_bad_input(name):
 def test_prefit_wants_a_fitted_model_and_other_rows():
     with pytest.raises(NotFittedError, match="this Ridge is not fitted. Fit it first, on other rows"):
         quantify(Ridge(), cv="prefit")
+    with pytest.raises(NotFittedError, match="this CatBoostRegressor is not fitted"):
+        quantify(boosters()["catboost"], cv="prefit")
     neighbours = KNeighborsRegressor().fit(X, y)
     with pytest.warns(UserWarning, match="holds this very table as its training data"):
         quantify(neighbours, cv="prefit")
@@ -579,6 +658,28 @@ def test_own_encoders_and_no_prediction():
     np.testing.assert_allclose(
         scaled.predict_loss(X), LossQuantifier(Ridge(), **FAST).fit(X, y).predict_loss(X), rtol=1e-4
     )
+
+
+def test_an_encoder_that_changes_its_mind_is_told_so():
+    wide = {"columns": 3}
+    model = LossQuantifier(Ridge(), encoder=lambda X: np.ones((len(X), wide["columns"])), **FAST).fit(X, y)
+    wide["columns"] = 5
+    with pytest.raises(ValueError, match="the encoder gives 5 columns, and in fit it gave 3"):
+        model.predict_loss(X)
+    frozen = LossQuantifier(Ridge(), encoder=FrozenEstimator(StandardScaler().fit(X)), **FAST).fit(X, y)
+    assert np.isfinite(frozen.predict_loss(X)).all()
+
+
+def test_a_column_target_keeps_its_shape():
+    model = LossQuantifier(LinearRegression(), lambda y, p: np.abs(y - p)[:, 0]).fit(X, y[:, None])
+    low, high = model.predict_interval(X[:7])
+    assert model.predict(X[:7]).shape == model.predict_loss(X[:7]).shape == low.shape == high.shape == (7, 1)
+
+
+def test_lists_of_numbers_and_text():
+    rows = [[float(a), "left" if a < 0.5 else "right"] for a in X[:, 0]]
+    model = LossQuantifier(lambda X: np.zeros(len(X)), **FAST).fit(rows, y)
+    assert model.encoder_.kinds_ == ["number", "few"]
 
 
 def test_outside_the_data_nothing_is_claimed_that_was_not_seen():

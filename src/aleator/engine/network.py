@@ -53,6 +53,11 @@ class Network:
     n_params: int
 
     @property
+    def n_inputs(self) -> int:
+        """Columns of the table it reads."""
+        return int(self.layers[0, INPUTS])
+
+    @property
     def n_outputs(self) -> int:
         """Outputs of the regressor; 0 without one."""
         return int(self.outputs[1]) if self.outputs[0] else 0

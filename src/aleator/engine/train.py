@@ -200,6 +200,8 @@ def forward(
     A row's result does not depend on the rows beside it, so a table too large to hold can be fed in pieces.
     """
     _check(network, params)
+    if X.ndim != 2 or X.shape[1] != network.n_inputs:
+        raise ValueError(f"the network has {network.n_inputs} inputs, got an array of shape {X.shape}.")
     y_r = np.empty((len(X), network.n_outputs), np.float32)
     xi = np.empty((len(X), network.n_quantifiers), np.float32)
     table = _table(network, ROWS_OF_A_BLOCK)

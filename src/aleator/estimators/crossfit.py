@@ -4,10 +4,10 @@ A regressor is an object with `predict`, or a function X -> y. With `fit` it can
 rows; without it, or with cv="prefit", it is taken as it is and never changed.
 """
 
+import inspect
 import numbers
 import warnings
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,9 @@ from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import _routing_enabled
-from sklearn.utils.validation import _check_method_params, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted, has_fit_parameter
+
+from aleator.estimators.fitting import FOLDS
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -51,16 +53,9 @@ class OutOfFold:
         mean: Floats = np.where(times > 0, sums / np.maximum(times, 1), values.mean())
         return mean / np.mean(mean)
 
-    def held_out_together(self) -> NDArray[np.int64] | None:
-        """Up to five parts of the predictions that respect the folds, so groups and times; None if there is one fold.
-
-        A row predicted in several folds is in the part of the first.
-        """
-        if not self.fold.any():
-            return None
-        first = np.full(self.rows.max() + 1, np.iinfo(np.int64).max)
-        np.minimum.at(first, self.rows, self.fold)
-        return first[self.rows] % 5
+    def of(self, chosen: NDArray[np.bool_]) -> "OutOfFold":
+        """Some of the predictions."""
+        return OutOfFold(self.rows[chosen], self.fold[chosen], self.predictions[chosen])
 
 
 # ---------------------------------------------------------------- any regressor
@@ -85,15 +80,22 @@ def is_given(regressor: Any, cv: Any) -> bool:
 
 
 def check_fitted(regressor: Any) -> None:
-    if isinstance(regressor, BaseEstimator):
-        try:
-            check_is_fitted(regressor)
-        except NotFittedError:
-            raise NotFittedError(
-                f"cv='prefit' takes the estimator as it is, and this {type(regressor).__name__} is not fitted. Fit it "
-                "first, on other rows; if it was fitted and then cloned (by a grid search, say), wrap it in "
-                "sklearn.frozen.FrozenEstimator; or let cv=5 fit it."
-            ) from None
+    if not _is_fitted(regressor):
+        raise NotFittedError(
+            f"cv='prefit' takes the estimator as it is, and this {type(regressor).__name__} is not fitted. Fit it "
+            "first, on other rows; if it was fitted and then cloned (by a grid search, say), wrap it in "
+            "sklearn.frozen.FrozenEstimator; or let cv=5 fit it."
+        )
+
+
+def _is_fitted(regressor: Any) -> bool:
+    if not isinstance(regressor, BaseEstimator):
+        return bool(regressor.is_fitted()) if callable(getattr(regressor, "is_fitted", None)) else True  # CatBoost's
+    try:
+        check_is_fitted(regressor)
+    except NotFittedError:
+        return False
+    return True
 
 
 def predictions(regressor: Any, X: Any, n_rows: int, n_outputs: int) -> Floats:
@@ -120,7 +122,7 @@ def predictions(regressor: Any, X: Any, n_rows: int, n_outputs: int) -> Floats:
 
 def fitted(regressor: Any, X: Any, y: Any, rows: Rows, params: dict[str, Any]) -> Any:
     """A clone, fitted to `rows`, with parameters of `fit` that may have one value a row."""
-    copy = clone(regressor) if isinstance(regressor, BaseEstimator) else deepcopy(regressor)
+    copy = clone(regressor, safe=False)  # what has no parameters is copied
     if len(rows) == len(y) and (rows == np.arange(len(y))).all():
         return _fit(copy, X, y, params)
     return _fit(copy, _safe_indexing(X, rows), y[rows], _check_method_params(X, params, rows))
@@ -131,16 +133,22 @@ def _fit(regressor: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:
     return regressor  # whatever its fit returns
 
 
-def counts(weight: Floats) -> NDArray[np.int64] | None:
-    """Weights that are whole numbers, but for a common factor, as how often each row is there; None if they are not.
+def counts(regressor: Any, weight: Floats) -> NDArray[np.int64] | None:
+    """Weights that are whole numbers, as how often each row is there; None if they are to be weights.
 
-    Every regressor knows what a repeated row means, also one without weights, or with weights that are not quite that.
+    Every regressor knows what a repeated row means, also one that takes no weights, or to which a weight of two is not
+    quite two rows. Not one that holds out rows of its own: it would find their copies among the others.
     """
-    least = float(weight[weight > 0].min(initial=np.inf))
-    times: Floats = weight / least
-    if not np.isfinite(least) or times.sum() > MOST_COPIES * len(weight) or (times != np.round(times)).any():
-        return None
-    return times.astype(np.int64)
+    whole = (weight == np.round(weight)).all() and weight.sum() <= MOST_COPIES * len(weight)
+    return weight.astype(np.int64) if whole and not _holds_out(regressor, weight.sum()) else None
+
+
+def _holds_out(regressor: Any, n_rows: float) -> bool:
+    """Whether a regressor splits its rows again, as searches and early stopping do."""
+    params = regressor.get_params() if hasattr(regressor, "get_params") else {}
+    last = {name.split("__")[-1]: value for name, value in params.items()}
+    early = last.get("early_stopping", last.get("n_iter_no_change"))
+    return "cv" in last or (early == "auto" and n_rows > 10_000) or (early not in (None, False, "auto"))
 
 
 def weight_parameter(regressor: Any) -> str:
@@ -148,7 +156,8 @@ def weight_parameter(regressor: Any) -> str:
     if isinstance(regressor, Pipeline) and not _routing_enabled():
         name, last = regressor.steps[-1]
         return f"{name}__{weight_parameter(last)}"
-    if not has_fit_parameter(regressor, "sample_weight"):
+    passes_on = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(regressor.fit).parameters.values())
+    if not (passes_on or has_fit_parameter(regressor, "sample_weight")):
         raise ValueError(f"fit of {type(regressor).__name__} takes no sample_weight.")
     return "sample_weight"
 
@@ -162,7 +171,7 @@ def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_param
         present = np.ones(len(y), bool) if weight is None else weight > 0
         if split_params.get("groups") is None:
             return _random_folds(int(cv), X, present, seed)
-        return _by_groups(int(cv), np.asarray(split_params["groups"]), present, seed)
+        return _by_groups(int(cv), split_params["groups"], present, seed)
     split = check_cv(cv, y).split(X, y, **split_params)
     made = [(np.asarray(train), np.asarray(test)) for train, test in split]
     if not made:
@@ -204,6 +213,23 @@ def _keys(X: Any, n_rows: int) -> NDArray[Any]:
         return pd.util.hash_pandas_object(table, index=False).to_numpy()
     except (TypeError, ValueError):  # values that have no hash
         return np.arange(n_rows)
+
+
+def held_out_together(oof: OutOfFold, X: Any, groups: NDArray[Any] | None, seed: int) -> NDArray[np.int64]:
+    """Up to five parts of the predictions (k,) for the quantifiers to hold out in turn.
+
+    Neighbouring folds are a part; a row predicted in several is in that of the first. Where there is but one fold,
+    whole groups are, or rows by chance. So what is never on both sides of the regressor's folds is not so here either.
+    """
+    first = np.full(oof.rows.max() + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, oof.rows, oof.fold)
+    names, place = np.unique(first[oof.rows], return_inverse=True)
+    if len(names) > 1:
+        return np.asarray(place * min(FOLDS, len(names)) // len(names))
+    keys = _keys(X, _num_samples(X)) if groups is None else groups
+    names, place = np.unique(keys[oof.rows], return_inverse=True)
+    part = np.random.default_rng([seed, 3]).permutation(len(names)) % min(FOLDS, len(names))
+    return np.asarray(part[place])
 
 
 def out_of_fold(

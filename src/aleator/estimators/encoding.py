@@ -29,6 +29,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from aleator.estimators.fitting import FOLDS
+
 Floats = NDArray[np.float64]
 
 FEW = 20  # so many different values get a column each
@@ -57,7 +59,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Learn the encoding; a row encoded by losses gets those of other rows of its kind, from other folds."""
         if _is_numeric(X):
             self.kinds_: list[str] = []
-            self.parts_ = _numbers().fit(np.asarray(X, np.float64))
+            self.parts_ = _numbers().fit(_array(X))
             return self.transform(X)
         frame = _frame(X)
         y = np.zeros(len(frame)) if y is None else np.asarray(y)
@@ -67,7 +69,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoded = np.asarray(self.parts_.transform(table), np.float64)
         many = self._columns("many")
         if many:
-            fold = np.arange(len(table)) % 5 if fold is None else np.asarray(fold)
+            fold = np.arange(len(table)) % FOLDS if fold is None else np.asarray(fold)
             for k in np.unique(fold):
                 part = TargetEncoder(target_type="continuous").fit(table.loc[fold != k, many], y[fold != k])
                 encoded[fold == k, self.parts_.output_indices_["many"]] = part.transform(table.loc[fold == k, many])
@@ -77,7 +79,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The rows as numbers (n, D)."""
         check_is_fitted(self)
         if not self.kinds_:
-            values = np.asarray(X, np.float64)
+            values = _array(X)
             if np.isfinite(values).all() and not self.parts_.indicator_.features_.size:
                 return values
             return np.asarray(self.parts_.transform(values), np.float64)
@@ -118,6 +120,12 @@ def _is_numeric(X: Any) -> bool:
     """Whether all columns are numbers of NumPy's; they are then taken as an array, without a look at each."""
     dtypes = X.dtypes if isinstance(X, pd.DataFrame) else [np.asarray(X).dtype]
     return all(isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in dtypes)
+
+
+def _array(X: Any) -> Floats:
+    if not isinstance(X, pd.DataFrame):
+        return np.asarray(X, np.float64)
+    return np.column_stack([_floats(name, column) for name, column in X.items()])
 
 
 def _numbers() -> SimpleImputer:
@@ -189,13 +197,15 @@ def _typed(frame: pd.DataFrame, kinds: list[str]) -> pd.DataFrame:
         if kind == "number":
             columns[str(k)] = _floats(name, column)
         elif kind == "date":
-            columns |= zip(_names(k, kind), _calendar(column), strict=True)
+            columns |= zip(_names(k, kind), _calendar(name, column), strict=True)
         else:
             columns[str(k)] = column.astype(object).where(column.notna(), MISSING).map(str).to_numpy(object)
     return pd.DataFrame(columns)
 
 
 def _floats(name: Any, column: "pd.Series[Any]") -> Floats:
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub" and np.isfinite(column.to_numpy()).all():
+        return column.to_numpy(np.float64)
     if column.dtype.kind == "m":
         column = column.dt.total_seconds()
     try:
@@ -207,10 +217,17 @@ def _floats(name: Any, column: "pd.Series[Any]") -> Floats:
     return values
 
 
-def _calendar(column: "pd.Series[Any]") -> list[Floats]:
+def _calendar(name: Any, column: "pd.Series[Any]") -> list[Floats]:
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     moment = pd.to_datetime(column, format=None if column.dtype.kind == "M" else "ISO8601", errors="coerce", utc=True)
+    unread = moment.isna() & column.notna()
+    if unread.any():
+        warnings.warn(
+            f"column {name!r} held dates in fit, and {column[unread].iloc[0]!r} is none: taken as missing, in "
+            f"{int(unread.sum())} of {len(column)} rows.",
+            stacklevel=2,
+        )
     days = ((moment - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(np.float64)
     turns = [2 * np.pi * days / length for length in CYCLES.values()]
     return [days, *(wave(turn) for turn in turns for wave in (np.sin, np.cos))]

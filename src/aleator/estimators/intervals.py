@@ -52,13 +52,17 @@ def _reach(loss: Loss | Cost, y_pred: Floats, level: Floats, side: float) -> Flo
     endless = np.isinf(level)
     level = np.where(endless, 0.0, level)
     low, high = np.zeros_like(y_pred), np.ones_like(y_pred)
+
+    def at(reach: Floats) -> Floats:
+        return loss(y_pred + side * reach, y_pred).reshape(y_pred.shape)
+
     for _ in range(1100):  # doublings from 1 to the end of float64
-        short = loss(y_pred + side * high, y_pred) <= level
+        short = at(high) <= level
         if not short.any():
             break
         high = np.where(short, 2.0 * high, high)
     for _ in range(200):  # halvings; the middle reaches an end of its bracket long before
         middle = 0.5 * (low + high)
-        inside = loss(y_pred + side * middle, y_pred) <= level
+        inside = at(middle) <= level
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
     return np.where(endless, np.inf, low)

@@ -1,8 +1,8 @@
 """The quantifier for a regressor that is already there: post hoc, for any regressor and any loss (sec. 9 of the paper).
 
 The regressor predicts rows it was not fitted to; quantifiers learn its losses there from the table and the prediction;
-the regressor is then fitted to all rows. With `rounds` the two are trained in turn, which minimises the joint loss
-L f(z) + lam g(z) for any regressor that takes weights: given the quantifier, its part is a fit with weights f(z).
+the regressor is then fitted to all rows. With `rounds` the two are trained in turn, which is the joint loss
+L f(z) + lam g(z) for any regressor that takes weights and is trained with L: its part is a fit with weights f(z).
 """
 
 import numbers
@@ -18,7 +18,7 @@ from sklearn.model_selection import check_cv
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
 
 from aleator import losses
 from aleator.couplings import Coupling
@@ -26,7 +26,6 @@ from aleator.estimators import crossfit, fitting, quantifiers, saving_given
 from aleator.estimators.crossfit import OutOfFold
 from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.quantified import QuantifiedRegressor, realised_losses
-from aleator.estimators.quantifiers import Learned
 from aleator.estimators.reading import any_rows, check_parameters, columns, targets
 from aleator.estimators.table import ROWS_AT_A_TIME
 from aleator.losses import Cost, Loss
@@ -60,7 +59,7 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         network and training, as in `PairRegressor`. epochs=None finds the number on the folds of `cv`, and scales the
         expected loss to mean realised over mean predicted loss there (`rescale`).
     n_jobs : threads of the quantifiers; -1 for all. The result does not depend on it.
-    random_state : seed of folds and quantifiers; the randomness of the estimator is its own.
+    random_state : seed, or numpy's RandomState, of folds and quantifiers; the randomness of the estimator is its own.
     verbose : show progress bars.
 
     Attributes
@@ -160,19 +159,18 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         weight = sample_weight
         if weight is not None:
             weight = _check_sample_weight(weight, y, dtype=np.float64, ensure_non_negative=True)
+            if np.count_nonzero(weight) < 2:
+                raise ValueError("sample_weight is zero for all rows but at most one; nothing is left to learn from.")
+        if groups is not None:
+            groups = column_or_1d(groups)
+            check_consistent_length(y, groups)
         if crossfit.is_given(self.estimator, self.cv):
-            oof, learned = self._taken_as_it_is(X, y, weight, fit_params)
+            self._take_as_it_is(X, y, weight, groups, fit_params)
         else:
-            oof, learned = self._in_turn(X, y, weight, groups, fit_params)
-        self.quantifiers_, self.n_epochs_, self.history_ = learned.quantifiers, learned.epochs, learned.history
-        self.loss_scale_ = learned.held_out.scale if self.rescale and learned.held_out else np.ones(self._n_losses())
-        self.out_of_fold_ = self._judged_by(oof, learned.held_out)
-        self._calibrated_by(learned.held_out)
+            self._fit_in_turn(X, y, weight, groups, fit_params)
         return self
 
-    def _taken_as_it_is(
-        self, X: Any, y: Floats, weight: Floats | None, fit_params: dict[str, Any]
-    ) -> tuple[OutOfFold, Learned]:
+    def _take_as_it_is(self, X: Any, y: Floats, weight: Floats | None, groups: Any, fit_params: dict[str, Any]) -> None:
         if self.rounds > 1 or fit_params:
             what = "rounds > 1" if self.rounds > 1 else f"the fit parameter {next(iter(fit_params))!r}"
             raise ValueError(f"{what} asks to fit the estimator, which is to be taken as it is (prefit).")
@@ -180,18 +178,14 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         self.estimator_ = self.estimator
         said = crossfit.predictions(self.estimator, X, len(y), self.n_outputs_)
         crossfit.warn_if_training_rows(self.estimator, X, y, said)
-        oof = OutOfFold(np.arange(len(y)), np.zeros(len(y), np.int64), said)
-        return oof, self._quantified(X, y, weight, oof)[0]
+        self._quantify(X, y, weight, groups, OutOfFold(np.arange(len(y)), np.zeros(len(y), np.int64), said))
 
-    def _in_turn(
-        self, X: Any, y: Floats, weight: Floats | None, groups: Any, fit_params: dict[str, Any]
-    ) -> tuple[OutOfFold, Learned]:
+    def _fit_in_turn(self, X: Any, y: Floats, weight: Floats | None, groups: Any, fit_params: dict[str, Any]) -> None:
         """Regressor and quantifiers by turns; the regressor that answers has the weights of the last turn."""
-        n_rows = len(y)
-        counts = None if weight is None or _routing_enabled() else crossfit.counts(weight)
+        n_rows, own = len(y), np.ones(len(y)) if weight is None else weight
+        counts = None if weight is None or _routing_enabled() else crossfit.counts(self.estimator, weight)
         fit_params, split_params = self._routed(None if counts is not None else weight, groups, fit_params)
-        seed = fitting.member_seeds(self.random_state, 1)[0]
-        folds = crossfit.folds(self.cv, X, y, weight, seed, split_params)
+        folds = crossfit.folds(self.cv, X, y, weight, self._seed(), split_params)
         bar, tick = fitting.progress(self.verbose, "fitting the estimator", self.rounds * len(folds) + 1)
 
         def fit(rows: NDArray[np.int64]) -> Any:
@@ -201,48 +195,49 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         with bar:
             for turn in range(self.rounds):
                 oof = crossfit.out_of_fold(fit, X, folds, self.n_outputs_, tick)
-                learned, f = self._quantified(X, y, weight, oof)
+                f = self._quantify(X, y, weight, groups, oof)
                 if turn + 1 < self.rounds:
-                    own = np.ones(n_rows) if weight is None or counts is not None else weight
                     name = crossfit.weight_parameter(self.estimator)
-                    fit_params = fit_params | {name: own * oof.mean_by_row(f, n_rows)}
+                    weights = f if counts is not None else own * f
+                    fit_params = fit_params | {name: weights / weights.mean()}
             self.estimator_ = fit(np.arange(n_rows))
             tick(1)
-        return oof, learned
 
-    def _quantified(self, X: Any, y: Floats, weight: Floats | None, oof: OutOfFold) -> tuple[Learned, Floats]:
-        """Quantifiers of the losses in `oof`, and f(z) of each prediction there.
+    def _quantify(self, X: Any, y: Floats, weight: Floats | None, groups: Any, oof: OutOfFold) -> Floats:
+        """Train the quantifiers of the losses in `oof`; returns f(z) of each row of X.
 
-        A row that was predicted k times enters k times with 1/k of its weight.
+        A row that was predicted k times enters k times with 1/k of its weight, a row of weight zero not at all.
         """
+        own = np.ones(len(y)) if weight is None else weight
+        oof = oof.of(own[oof.rows] > 0)
         loss, said = losses.measured(self.loss), oof.predictions.reshape(len(oof.rows), *y.shape[1:])
         L = realised_losses(loss, y[oof.rows], said, self._n_losses())
-        times = oof.times()
-        if weight is not None or (times > 1).any():
-            weight = (np.ones(len(y)) if weight is None else weight)[oof.rows] / times
-            if np.count_nonzero(weight) < 2:
-                raise ValueError("sample_weight is zero for all rows but at most one; nothing is left to learn from.")
-        fold, seen = oof.held_out_together(), _safe_indexing(X, oof.rows)
+        part = crossfit.held_out_together(oof, X, groups, self._seed())
+        seen = _safe_indexing(X, oof.rows)
         self.encoder_ = TableEncoder() if self.encoder is None else _transformer(self.encoder)
-        by_fold = {"fold": fold} if self.encoder is None else {}
-        encoded = self.encoder_.fit_transform(seen, L.mean(axis=1), **by_fold)
-        Z = self._with_prediction(_numbers(encoded, len(seen)), oof.predictions)
-        learned = quantifiers.learn(self, Z, L, weight, fold)
-        return learned, learned.quantifiers.attention(Z).mean(axis=1)
+        encoded = (
+            self.encoder_.fit_transform(seen, L.mean(axis=1), part)
+            if self.encoder is None
+            else self.encoder_.fit(seen, L.mean(axis=1)).transform(seen)
+        )
+        Z = self._with_prediction(_finite(encoded, len(oof.rows)), oof.predictions)
+        trained = quantifiers.learn(self, Z, L, own[oof.rows] / oof.times(), part)
+        self.quantifiers_, self.n_epochs_, self.history_ = trained.quantifiers, trained.epochs, trained.history
+        self.loss_scale_ = trained.held_out.scale if self.rescale and trained.held_out else np.ones(self._n_losses())
+        self.out_of_fold_ = self._judged_by(oof, L, trained.held_out)
+        self._calibrated_by(trained.held_out)
+        return oof.mean_by_row(trained.quantifiers.weights(Z).mean(axis=1), len(y))
 
-    def _judged_by(self, oof: OutOfFold, held_out: fitting.HeldOut | None) -> pd.DataFrame:
-        if held_out is None:
-            return pd.DataFrame({"row": oof.rows, "fold": oof.fold} | _numbered("prediction", oof.predictions))
-        at = held_out.rows[np.argsort(oof.rows[held_out.rows], kind="stable")]
-        place = np.empty(at.max() + 1, np.int64)
-        place[held_out.rows] = np.arange(len(at))
-        parts = {
-            "prediction": oof.predictions[at],
-            "loss": held_out.realised[place[at]],
-            "expected_loss": self.loss_scale_ * held_out.predicted[place[at]],
-        }
-        table = {"row": oof.rows[at], "fold": oof.fold[at]}
-        return pd.DataFrame(table | {k: v for name, part in parts.items() for k, v in _numbered(name, part).items()})
+    def _judged_by(self, oof: OutOfFold, L: Floats, held_out: fitting.HeldOut | None) -> pd.DataFrame:
+        columns_of = _numbered("prediction", oof.predictions) | _numbered("loss", L)
+        table = pd.DataFrame({"row": oof.rows, "fold": oof.fold} | columns_of)
+        if held_out is not None:
+            expected = pd.DataFrame(_numbered("expected_loss", self.loss_scale_ * held_out.predicted))
+            table = table.iloc[held_out.rows].reset_index(drop=True).join(expected)
+        return table.sort_values(["row", "fold"], ignore_index=True)
+
+    def _seed(self) -> int:
+        return fitting.member_seeds(self.random_state, 1)[0]
 
     def _n_losses(self) -> int:
         return self.n_outputs_ if self.settings_["per_output"] else 1
@@ -291,9 +286,14 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         blocks = [slice(lo, min(lo + size, n_rows)) for lo in range(0, n_rows, size)]
 
         def expected(block: slice) -> Floats:
-            encoded = self.encoder_.transform(_safe_indexing(X, block))
-            n = block.stop - block.start
-            return self.quantifiers_.expected(self._with_prediction(_numbers(encoded, n), said[block]))
+            encoded = _finite(self.encoder_.transform(_safe_indexing(X, block)), block.stop - block.start)
+            Z = self._with_prediction(encoded, said[block])
+            if Z.shape[1] != self.quantifiers_.network.n_inputs:
+                raise ValueError(
+                    f"the encoder gives {encoded.shape[1]} columns, and in fit it gave "
+                    f"{encoded.shape[1] + self.quantifiers_.network.n_inputs - Z.shape[1]}."
+                )
+            return self.quantifiers_.expected(Z)
 
         with ThreadPoolExecutor(fitting.threads(self.n_jobs)) as pool:
             told = np.concatenate(list(pool.map(expected, blocks)))
@@ -303,7 +303,7 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         seen = np.column_stack([encoded, said]) if self.settings_["use_prediction"] else encoded
         return np.ascontiguousarray(seen)
 
-    def _measure(self) -> Loss | Cost:
+    def _loss(self) -> Loss | Cost:
         return losses.measured(self.settings_["loss"])
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -327,14 +327,14 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
 
 
 def _transformer(encoder: Any) -> Any:
-    if hasattr(encoder, "transform"):
+    if hasattr(encoder, "transform") and not isinstance(encoder, type):
         return clone(encoder)
     if callable(encoder) and not isinstance(encoder, type):
         return FunctionTransformer(encoder)
     raise ValueError(f"encoder must be a transformer or a function, got a {type(encoder).__name__}.")
 
 
-def _numbers(encoded: Any, n_rows: int) -> Floats:
+def _finite(encoded: Any, n_rows: int) -> Floats:
     """What an encoder gives, as an array of finite numbers."""
     encoded = encoded.toarray() if hasattr(encoded, "toarray") else encoded
     try:

@@ -144,7 +144,7 @@ class NetworkRegressor(QuantifiedRegressor):
     def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Any:
         return saving.unpack_network(cls, facts, arrays)
 
-    def _measure(self) -> Loss:
+    def _loss(self) -> Loss:
         return losses.get(self.settings_["loss"])
 
     def _outputs(self, read: Readout, X: NDArray[np.floating]) -> list[tuple[Floats, NDArray[np.float32]]]:

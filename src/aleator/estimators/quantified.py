@@ -37,7 +37,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """The fitted model as facts and arrays; the class method `_unpacked` is its inverse."""
 
     @abstractmethod
-    def _measure(self) -> Loss | Cost:
+    def _loss(self) -> Loss | Cost:
         """The loss at the time of `fit`: setting the parameter later must not change the model."""
 
     # ------------------------------------------------------------ predict
@@ -53,7 +53,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         factor = self._factor(aleatoric + epistemic)
         aleatoric, epistemic = self._shaped(factor * aleatoric), self._shaped(factor * epistemic)
         index = X.index if isinstance(X, pd.DataFrame) else None
-        return Prediction(self._shaped(mean), aleatoric + epistemic, aleatoric, epistemic, self._measure(), index)
+        return Prediction(self._shaped(mean), aleatoric + epistemic, aleatoric, epistemic, self._loss(), index)
 
     def _factor(self, raw: Floats) -> Floats:
         """What the expected loss (n, Q) is multiplied with: the scale of `fit` and the correction of `recalibrate`."""
@@ -77,7 +77,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Y = columns(y)
         if Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y has {Y.shape[1]} outputs, the model was fitted with {self.n_outputs_}.")
-        realised = realised_losses(self._measure(), Y.reshape(said.mean.shape), said.mean, len(self.loss_scale_))
+        realised = realised_losses(self._loss(), Y.reshape(said.mean.shape), said.mean, len(self.loss_scale_))
         return realised, columns(said.expected_loss)
 
     def _calibrated_by(self, held_out: HeldOut | None) -> None:
@@ -110,7 +110,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def calibrate(self, X: Any, y: Any) -> Self:
-        """Learn how often the expected loss is exceeded, from rows that were not used in `fit`."""
+        """Learn how often the expected loss is exceeded, from rows used neither in `fit` nor in `recalibrate`."""
         check_is_fitted(self)
         if len(self.loss_scale_) < self.n_outputs_:
             raise ValueError("intervals for several outputs need one quantifier each: set per_output=True.")
@@ -120,9 +120,10 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Floats, Floats]:
         """Lower and upper ends that contain the target with probability `coverage`, each output by itself.
 
-        After `calibrate(X, y)`, with rows like the new ones and not used in `fit`, the probability is at least
-        `coverage`, whatever the distribution and however few they are. Without it, the rows that `fit` held out in turn
-        take their place: no row is lost, the coverage is close to `coverage` in practice, and is not guaranteed.
+        After `calibrate(X, y)`, with rows like the new ones and used neither in `fit` nor in `recalibrate`, the
+        probability is at least `coverage`, whatever the distribution and however few they are. Without, the rows that
+        `fit` held out in turn take their place: no row is lost, the coverage is close to `coverage` in practice, and is
+        not guaranteed.
         """
         check_is_fitted(self)
         if not hasattr(self, "scores_"):

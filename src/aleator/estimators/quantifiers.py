@@ -47,7 +47,7 @@ class Quantifiers:
             total += self.coupling.expected_loss(xi, lam)
         return self.unit * total / len(self.params)
 
-    def attention(self, Z: NDArray[np.floating]) -> Floats:
+    def weights(self, Z: NDArray[np.floating]) -> Floats:
         """f(z) (n, Q): how much the joint loss L f(z) + lam g(z) lets the loss of each row count."""
         mean: Floats = np.mean([mapped(self.coupling.f, xi) for xi in self._xi(Z)], axis=0)
         return mean
@@ -59,7 +59,7 @@ class Quantifiers:
 
 
 @dataclass(frozen=True)
-class Learned:
+class Trained:
     """Trained quantifiers, what they said of rows they had not seen, and how training went."""
 
     quantifiers: Quantifiers
@@ -68,10 +68,8 @@ class Learned:
     history: pd.DataFrame
 
 
-def learn(
-    settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats | None, fold: NDArray[np.int64] | None
-) -> Learned:
-    """Train on rows Z (n, D) with losses L (n, Q) and weights; `fold` tells which rows may be held out together."""
+def learn(settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats, part: NDArray[np.int64]) -> Trained:
+    """Train on rows Z (n, D) with losses L (n, Q) and weights; `part` (n,) tells which rows are held out together."""
     coupling = couplings.get(settings.coupling)
     rows, weight = weighted_set(Z, L, weight)
     unit = np.average(L[rows], axis=0, weights=weight[rows])
@@ -99,13 +97,12 @@ def learn(
     make_member = fitting.member_maker(settings, data)
     seeds = fitting.member_seeds(settings.random_state, settings.n_members)
     if settings.epochs is None:
-        folds = fitting.random_folds(len(rows), seeds[0]) if fold is None else fold[rows]
-        fit = fitting.cross_validated(training, data, rows, folds, seeds, make_member, judges=1)
+        fit = fitting.cross_validated(training, data, rows, part[rows], seeds, make_member, judges=1)
     else:
         fit = fitting.fixed(training, [make_member(rows, seed, settings.epochs) for seed in seeds])
     lams = fitting.lams(settings, int(fit.epochs.max()))[fit.epochs - 1]
     history = fitting.history(fit.history, unit)
-    return Learned(trained(fit.params, lams, rows), fit.held_out, fit.epochs, history)
+    return Trained(trained(fit.params, lams, rows), fit.held_out, fit.epochs, history)
 
 
 def _reach(

@@ -139,6 +139,8 @@ def any_rows(estimator: BaseEstimator, X: Any, y: Any = _AGAIN, *, general: bool
         if len(twice):
             raise ValueError(f"column {twice[0]!r} appears twice; columns need names of their own.")
     elif not general:
+        if isinstance(X, (list, tuple)) and _is_object(X):  # rows of numbers and text: not all text
+            X = np.array(X, dtype=object)
         finite: Any = False if _is_object(X) else "allow-nan"  # missing values are for the regressor to refuse
         with _Located(X, None):
             X = check_array(X, dtype=None, ensure_all_finite=finite, estimator=estimator, input_name="X")

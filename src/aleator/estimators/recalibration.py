@@ -27,21 +27,18 @@ class Correction:
     def __call__(self, expected: Floats) -> Floats:
         """The corrected expected loss."""
         inside = np.clip(expected, self.before[0], self.before[-1])
-        return np.interp(inside, self.before, self.after) * (expected / inside)
+        beyond = np.divide(expected, inside, out=np.ones_like(expected), where=inside > 0)
+        return np.interp(inside, self.before, self.after) * beyond
 
 
 def learn(realised: Floats, expected: Floats, method: str) -> Correction:
     """The correction that held-out rows with these losses (n,) ask for."""
+    if not expected.any():
+        raise ValueError("no loss at all is expected of the rows to recalibrate on; there is nothing to correct.")
     order = np.argsort(expected, kind="stable")
-    n_bins = max(1, len(order) // ROWS_OF_A_BIN) if method == "isotonic" else 1
-    bins = np.array_split(order, n_bins)
-    before = np.array([expected[rows].mean() for rows in bins])
-    after = np.array([realised[rows].mean() for rows in bins])
-    distinct = np.append(True, np.diff(before) > 0)
-    if not distinct.all():
-        return learn(realised, expected, "factor")
-    if n_bins > 1:
-        after = IsotonicRegression().fit_transform(before, after)
-    if before[0] <= 0 or after[0] <= 0:
-        raise ValueError("the losses of the rows to recalibrate on, realised or expected, are zero.")
-    return Correction(before, after)
+    bins = np.array_split(order, max(1, len(order) // ROWS_OF_A_BIN) if method == "isotonic" else 1)
+    means = np.array([expected[rows].mean() for rows in bins])
+    before, bin_of = np.unique(means, return_inverse=True)  # bins of rows that are not told apart are one
+    size = np.bincount(bin_of, [len(rows) for rows in bins])
+    after = np.bincount(bin_of, [realised[rows].sum() for rows in bins]) / size
+    return Correction(before, IsotonicRegression().fit_transform(before, after, sample_weight=size))

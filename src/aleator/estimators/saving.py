@@ -17,7 +17,7 @@ from aleator.losses import Loss
 
 Facts = dict[str, Any]
 
-_SCALING = ("x_mean", "x_spread", "y_mean", "y_spread")
+SCALING = ("x_mean", "x_spread", "y_mean", "y_spread")
 _LEARNED = ("params_", "n_epochs_", "lam_", "loss_scale_")
 
 
@@ -45,10 +45,10 @@ def load(path: str | PathLike[str], kinds: dict[str, type[Any]], estimator: Any 
 # ---------------------------------------------------------------- what every estimator has
 
 
-def pack(model: Any) -> tuple[Facts, Arrays]:
+def pack(model: Any, settings: dict[str, Any]) -> tuple[Facts, Arrays]:
     """Settings, the shape of y, names of columns, history, and what was calibrated."""
     facts = {
-        "params": {name: _plain(name, value) for name, value in model.settings_.items()},
+        "params": {name: _plain(name, value) for name, value in settings.items()},
         "y_is_1d": bool(model.y_is_1d_),
         "n_outputs": int(model.n_outputs_),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
@@ -119,9 +119,9 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def pack_network(model: Any) -> tuple[Facts, Arrays]:
-    facts, arrays = pack(model)
+    facts, arrays = pack(model, model.settings_)
     arrays |= {name: getattr(model, name) for name in _LEARNED}
-    arrays |= {name: getattr(model.scaling_, name) for name in _SCALING}
+    arrays |= {name: getattr(model.scaling_, name) for name in SCALING}
     return facts, arrays | {"frame": model.units_.frame, "unit": model.units_.unit}
 
 
@@ -129,7 +129,7 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
     model = unpack(kind, facts, arrays)
     for name in _LEARNED:
         setattr(model, name, arrays[name])
-    model.scaling_ = Scaling(*(arrays[name] for name in _SCALING))
+    model.scaling_ = Scaling(*(arrays[name] for name in SCALING))
     model.units_ = Units(arrays["frame"], arrays["unit"])
     K, D, M = len(model.params_), len(model.scaling_.x_mean), model.n_outputs_
     model.n_features_in_ = D

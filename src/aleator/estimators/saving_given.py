@@ -18,10 +18,9 @@ from aleator.engine import network
 from aleator.estimators.crossfit import predictions
 from aleator.estimators.encoding import TableEncoder, imputer
 from aleator.estimators.quantifiers import Quantifiers
-from aleator.estimators.saving import Facts, check_shapes, check_weights, pack, unpack
+from aleator.estimators.saving import SCALING, Facts, check_shapes, check_weights, pack, unpack
 from aleator.estimators.table import Scaling
 
-_SCALING = ("x_mean", "x_spread", "y_mean", "y_spread")
 _TRUSTED = ["numpy.dtype"]  # of strings, in lists of categories
 _PROBES = np.array([[-1.0], [0.0], [1.0]])  # spreads from the mean of each column
 
@@ -29,11 +28,11 @@ _PROBES = np.array([[-1.0], [0.0], [1.0]])  # spreads from the mean of each colu
 def pack_given(model: Any) -> tuple[Facts, Arrays]:
     held_elsewhere = ("estimator", "encoder", "cv")
     plain = {name: value for name, value in model.settings_.items() if name not in held_elsewhere}
-    facts, arrays = pack(_With(model, settings_=plain))
+    facts, arrays = pack(model, plain)
     quantifiers = model.quantifiers_
     arrays |= {"params": quantifiers.params, "lams": quantifiers.lams, "reach": quantifiers.reach}
     arrays |= {"unit": quantifiers.unit, "n_epochs_": model.n_epochs_, "loss_scale_": model.loss_scale_}
-    arrays |= {name: getattr(quantifiers.scaling, name) for name in _SCALING}
+    arrays |= {name: getattr(quantifiers.scaling, name) for name in SCALING}
     arrays["out_of_fold"] = model.out_of_fold_.to_numpy(np.float64)
     facts |= {
         "n_features": getattr(model, "n_features_in_", None),
@@ -50,12 +49,15 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
     if estimator is None:
         if "regressor" not in arrays:
             raise ValueError(
-                f"the file holds the quantifier of a {facts['regressor']}, not that regressor itself, which no file "
-                "can hold safely: keep it in its own way, and call load(path, estimator=...) with it."
+                f"the file holds the quantifier of a {facts['regressor']}, not that regressor itself (trees, boosters "
+                "and functions no file can hold safely, others need skops): keep it in its own way, and call "
+                "load(path, estimator=...) with it."
             )
         estimator = _read(arrays["regressor"])
-    model = unpack(kind, facts, arrays, estimator=estimator, cv="prefit")
-    scaling = Scaling(*(arrays[name] for name in _SCALING))
+    encoder = _unpack_encoder(facts, arrays)
+    own = {} if isinstance(encoder, TableEncoder) else {"encoder": encoder}
+    model = unpack(kind, facts, arrays, estimator=estimator, cv="prefit", **own)
+    scaling = Scaling(*(arrays[name] for name in SCALING))
     D, Q = len(scaling.x_mean), model.n_outputs_ if model.per_output else 1
     net = network(D, tuple(model.hidden), n_outputs=0, n_quantifiers=Q, activation=model.activation)
     K = model.n_members
@@ -79,18 +81,17 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
     model.out_of_fold_ = pd.DataFrame(arrays["out_of_fold"], columns=facts["out_of_fold"]).astype(
         {"row": int, "fold": int}
     )
-    model.estimator_, model.encoder_ = estimator, _unpack_encoder(facts, arrays)
+    model.estimator_, model.encoder_ = estimator, encoder
+    if facts["kinds"] == []:
+        n, gaps = facts["n_features"], arrays["missing"]
+        width = n + len(gaps) + (model.n_outputs_ if model.use_prediction else 0)
+        check_shapes(
+            {"medians": (arrays["medians"], np.float64, (n,)), "x_mean": (scaling.x_mean, np.float64, (width,))}
+        )
     if facts["n_features"] is not None:
         model.n_features_in_ = facts["n_features"]
     _check_probes(model, arrays)
     return model
-
-
-class _With:
-    """A model with some of its attributes replaced."""
-
-    def __init__(self, model: Any, **others: Any) -> None:
-        self.__dict__ = model.__dict__ | others
 
 
 # ---------------------------------------------------------------- the view of the table
@@ -155,9 +156,14 @@ def _read(content: NDArray[np.uint8]) -> Any:
 
 
 def _probes(model: Any) -> Arrays:
-    """What the regressor predicts at made-up rows, where these can be made: in tables of numbers."""
+    """What the regressor predicts at made-up rows, where it does: in tables of numbers that are not codes."""
     rows = _probe_rows(model)
-    return {} if rows is None else {"probes": predictions(model.estimator_, rows, len(_PROBES), model.n_outputs_)}
+    if rows is None:
+        return {}
+    try:
+        return {"probes": predictions(model.estimator_, rows, len(_PROBES), model.n_outputs_)}
+    except Exception:  # a row that never was may be refused in any way
+        return {}
 
 
 def _probe_rows(model: Any) -> Any:
