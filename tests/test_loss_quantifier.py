@@ -9,7 +9,8 @@ import pytest
 import sklearn
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, StackingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -169,6 +170,20 @@ def test_own_objects_need_no_base_class():
     np.testing.assert_allclose(model.predict(X), y.mean())
 
 
+def test_regressors_that_are_peculiar():
+    """A stack has no predict before it is fitted; CatBoost changes a parameter in its constructor."""
+    stack = LossQuantifier(StackingRegressor([("ridge", Ridge())]), **FAST).fit(X, y)
+    assert stack.predict_loss(X).shape == (600,)
+    table, target = frame()
+    table = table[["size", "kind"]].astype({"kind": str})
+    import catboost
+
+    cat = catboost.CatBoostRegressor(5, cat_features=["kind"], verbose=0, allow_writing_files=False, thread_count=1)
+    assert LossQuantifier(cat, **FAST).fit(table, target).predict_loss(table).shape == (300,)
+    column = LossQuantifier(Ridge(), **FAST).fit(X, pd.DataFrame({"price": y}))
+    assert column.predict(X).shape == column.predict_loss(X).shape == (600,)
+
+
 def test_frozen_and_function_are_taken_as_they_are():
     fitted = Ridge().fit(X[:300], y[:300])
     frozen = LossQuantifier(FrozenEstimator(fitted)).fit(X[300:], y[300:])
@@ -236,6 +251,12 @@ def test_any_cost():
         model.predict(new, return_std=True)
 
 
+def test_a_cost_that_does_not_grow_is_warned_of():
+    model = LossQuantifier(lambda X: 3 * X[:, 0], lambda y, p: np.sin(y - p) ** 2, **FAST).fit(X, y).calibrate(X, y)
+    with pytest.warns(UserWarning, match="does not grow with the distance from the prediction"):
+        model.predict_interval(X)
+
+
 @pytest.mark.parametrize("factor", [1e-12, 1e12])
 def test_units_do_not_matter(factor):
     base = LossQuantifier(Ridge(), "absolute", n_members=2).fit(X, y).predict_loss(X)
@@ -283,6 +304,23 @@ def test_copies_of_a_row_stay_together():
     assert model.out_of_fold_["loss"].mean() > 0.5 * np.mean((y - 3 * X[:, 0]) ** 2)
 
 
+def test_rows_that_share_their_inputs_but_not_their_targets_are_told_apart():
+    """A table of categories: every combination was seen in training, and the regressor is judged so."""
+    rng = np.random.default_rng(0)
+    shop, day = rng.integers(0, 12, size=(2, 2000))
+    table = np.column_stack([shop, day])
+    target = 10.0 * shop + 3 * day + rng.normal(size=2000)
+    model = LossQuantifier(RandomForestRegressor(30, random_state=0), "absolute", n_members=2).fit(
+        table[:1500], target[:1500]
+    )
+    ratio = loss_calibration(
+        target[1500:], model.predict(table[1500:]), model.predict_loss(table[1500:]), "absolute"
+    ).ratio
+    assert 0.85 < ratio < 1.2
+    constant = LossQuantifier(DummyRegressor(), **FAST).fit(np.ones((600, 1)), y)
+    assert np.isfinite(constant.predict_loss([[1.0]])).all()
+
+
 def test_groups_of_near_copies_need_groups():
     """Ten near-copies of each row, noise in common: only with groups held out together is the scale right."""
     rng = np.random.default_rng(0)
@@ -328,7 +366,7 @@ def test_groups_are_held_out_together_also_for_a_model_that_is_there():
 def test_folds_that_follow_each_other_are_held_out_together():
     model = LossQuantifier(Ridge(), cv=TimeSeriesSplit(8), n_members=1).fit(X, y)
     oof = crossfit.OutOfFold(*(model.out_of_fold_[c].to_numpy() for c in ("row", "fold")), y[:, None])
-    part = crossfit.held_out_together(oof, X, None, 0)
+    part = crossfit.held_out_together(oof, X, y, None, 0)
     assert (np.diff(part) >= 0).all()  # rows are in the order of time
     assert set(part) == {0, 1, 2, 3, 4}
 
@@ -557,7 +595,10 @@ BAD = {
     "predictions of words": (lambda: quantify(lambda X: ["a"] * len(X)), "the predictions of function are not numbers"),
     "more folds than rows": (lambda: quantify(X=X[:3], y=y[:3]), "cv=5 must be at least 2 and at most the number of rows: n_samples=3"),
     "one fold": (lambda: quantify(cv=1), "cv=1 must be at least 2"),
-    "equal rows": (lambda: quantify(X=np.ones((50, 2)), y=y[:50]), "all 50 rows of X are equal"),
+    "equal rows": (lambda: quantify(X=np.ones((50, 2)), y=np.ones(50)), "all 50 rows of X and y are equal"),
+    "no columns": (lambda: quantify(X=pd.DataFrame(index=range(600))), "X has no columns"),
+    "no loss": (lambda: quantify(loss=None), "a name, a Loss, or a function"),
+    "a cost of single numbers": (lambda: quantify(loss=lambda y, p: 1.0 if y > p else 2.0), "loss 'own' fails on arrays of 120 targets|fails on arrays of 600"),
     "unknown cv": (lambda: quantify(cv="five"), "cv must be a number of folds, a splitter, or 'prefit', got 'five'"),
     "overlapping folds": (lambda: quantify(cv=[(np.arange(600), np.arange(20))]), "row 0 is in both parts of fold 0"),
     "prefit, and a fit parameter": (lambda: LossQuantifier(lambda X: X[:, 0]).fit(X, y, tag=1), "the fit parameter 'tag' asks to fit the estimator"),

@@ -89,7 +89,12 @@ class Cost:
     def __call__(self, y: ArrayLike, y_pred: ArrayLike) -> NDArray[np.float64]:
         """The loss of each sample, or an error that says where it is not one."""
         y, y_pred = np.asarray(y, np.float64), np.asarray(y_pred, np.float64)
-        each = np.asarray(self.function(y, y_pred))
+        try:
+            each = np.asarray(self.function(y, y_pred))
+        except (TypeError, ValueError, IndexError, ArithmeticError) as error:
+            raise ValueError(
+                f"loss {self.name!r} fails on arrays of {len(y)} targets and predictions: {error}"
+            ) from error
         if each.ndim == 0 or len(each) != len(y):
             raise ValueError(
                 f"loss {self.name!r} must give one loss for each of the {len(y)} rows, and gives "
@@ -206,6 +211,8 @@ def measured(loss: Any) -> Loss | Cost:
     """What can measure losses: a name, a `Loss`, or a plain function (y, y_pred) -> losses."""
     if isinstance(loss, Cost):
         return loss
+    if not (isinstance(loss, (str, Loss)) or callable(loss)):
+        raise ValueError(f"loss must be a name, a Loss, or a function (y, y_pred) -> losses, got {loss!r}.")
     return Cost(loss) if callable(loss) and not isinstance(loss, (Loss, type)) else get(loss)
 
 

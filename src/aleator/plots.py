@@ -115,8 +115,9 @@ def automation(
         ax.axhline(limit, color=GREY, lw=1)
         ax.axvline(100 * n / len(each), color=GREY, lw=1)
         ax.fill_between([0, 100 * n / len(each)], 0, top, color=BLUE, alpha=0.08, lw=0)
-        ax.annotate(f"{100 * n / len(each):.0f} % accepted", (100 * n / len(each), 0.03 * top), ha="right",
-                    xytext=(-4, 0), textcoords="offset points", fontsize="small")  # fmt: skip
+        text, side = f"{100 * n / len(each):.0f} % accepted", "right" if n else "left"
+        ax.annotate(text, (100 * n / len(each), 0.03 * top), ha=side, xytext=(-4 if n else 4, 0),
+                    textcoords="offset points", fontsize="small")  # fmt: skip
     ax.set(xlim=(0, 100), ylim=(0, top))
     ax.legend(frameon=False, loc="upper left")
     return _finished(ax, "predictions accepted, most certain first, %", f"their mean {_named(measure)}")

@@ -8,13 +8,14 @@ import inspect
 import numbers
 import warnings
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import r2_score
@@ -22,7 +23,7 @@ from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import _routing_enabled
-from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _check_method_params, check_is_fitted, has_fit_parameter
 
 from aleator.estimators.fitting import FOLDS
 
@@ -66,10 +67,15 @@ def check_regressor(regressor: Any) -> None:
         raise ValueError(
             f"estimator must be an object, got the class {regressor.__name__}: write {regressor.__name__}()."
         )
-    if not (callable(getattr(regressor, "predict", None)) or callable(regressor)):
+    # a stack has no predict before it is fitted
+    if not (callable(getattr(regressor, "predict", None)) or callable(regressor) or _is_regressor(regressor)):
         raise ValueError(
             f"estimator must have a method predict, or be a function X -> y; a {type(regressor).__name__} is neither."
         )
+
+
+def _is_regressor(regressor: Any) -> bool:
+    return isinstance(regressor, BaseEstimator) and is_regressor(regressor)
 
 
 def is_given(regressor: Any, cv: Any) -> bool:
@@ -122,10 +128,17 @@ def predictions(regressor: Any, X: Any, n_rows: int, n_outputs: int) -> Floats:
 
 def fitted(regressor: Any, X: Any, y: Any, rows: Rows, params: dict[str, Any]) -> Any:
     """A clone, fitted to `rows`, with parameters of `fit` that may have one value a row."""
-    copy = clone(regressor, safe=False)  # what has no parameters is copied
+    copy = _cloned(regressor)
     if len(rows) == len(y) and (rows == np.arange(len(y))).all():
         return _fit(copy, X, y, params)
     return _fit(copy, _safe_indexing(X, rows), y[rows], _check_method_params(X, params, rows))
+
+
+def _cloned(regressor: Any) -> Any:
+    try:
+        return clone(regressor, safe=False)  # what has no parameters is copied
+    except RuntimeError:  # parameters that its constructor changes, as CatBoost's cat_features
+        return deepcopy(regressor)
 
 
 def _fit(regressor: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:
@@ -170,7 +183,7 @@ def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_param
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
         present = np.ones(len(y), bool) if weight is None else weight > 0
         if split_params.get("groups") is None:
-            return _random_folds(int(cv), X, present, seed)
+            return _random_folds(int(cv), _keys(X, y), present, seed)
         return _by_groups(int(cv), split_params["groups"], present, seed)
     split = check_cv(cv, y).split(X, y, **split_params)
     made = [(np.asarray(train), np.asarray(test)) for train, test in split]
@@ -185,13 +198,13 @@ def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_param
     return made
 
 
-def _random_folds(n_folds: int, X: Any, present: NDArray[np.bool_], seed: int) -> list[Fold]:
-    n_rows, keys = int(present.sum()), _keys(X, len(present))
+def _random_folds(n_folds: int, keys: Rows, present: NDArray[np.bool_], seed: int) -> list[Fold]:
+    n_rows = int(present.sum())
     if not 2 <= n_folds <= n_rows:
         raise ValueError(f"cv={n_folds} must be at least 2 and at most the number of rows: n_samples={n_rows}.")
     n_distinct = len(np.unique(keys[present]))
     if n_distinct == 1:
-        raise ValueError(f"all {n_rows} rows of X are equal; cross-validation needs different ones.")
+        raise ValueError(f"all {n_rows} rows of X and y are equal; cross-validation needs different ones.")
     return _by_groups(min(n_folds, n_distinct), keys, present, seed)
 
 
@@ -206,16 +219,18 @@ def _by_groups(n_folds: int, groups: NDArray[Any], present: NDArray[np.bool_], s
     return [(rows[fold != k], rows[fold == k]) for k in range(n_folds)]
 
 
-def _keys(X: Any, n_rows: int) -> NDArray[Any]:
-    """A number for each row, the same for equal rows, so that folds depend neither on copies nor on the rows' order."""
+def _keys(X: Any, y: Floats) -> Rows:
+    """A number for each row, the same for equal rows of X and y: folds depend neither on copies nor on the order."""
+    target = pd.DataFrame(y.reshape(len(y), -1))
     try:
-        table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X).reshape(n_rows, -1))
-        return pd.util.hash_pandas_object(table, index=False).to_numpy()
+        table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X).reshape(len(y), -1))
+        hashes = [pd.util.hash_pandas_object(part, index=False).to_numpy() for part in (table, target)]
     except (TypeError, ValueError):  # values that have no hash
-        return np.arange(n_rows)
+        return np.arange(len(y))
+    return np.asarray(np.unique(np.column_stack(hashes), axis=0, return_inverse=True)[1]).reshape(-1)
 
 
-def held_out_together(oof: OutOfFold, X: Any, groups: NDArray[Any] | None, seed: int) -> NDArray[np.int64]:
+def held_out_together(oof: OutOfFold, X: Any, y: Floats, groups: NDArray[Any] | None, seed: int) -> NDArray[np.int64]:
     """Up to five parts of the predictions (k,) for the quantifiers to hold out in turn.
 
     Neighbouring folds are a part; a row predicted in several is in that of the first. Where there is but one fold,
@@ -226,7 +241,7 @@ def held_out_together(oof: OutOfFold, X: Any, groups: NDArray[Any] | None, seed:
     names, place = np.unique(first[oof.rows], return_inverse=True)
     if len(names) > 1:
         return np.asarray(place * min(FOLDS, len(names)) // len(names))
-    keys = _keys(X, _num_samples(X)) if groups is None else groups
+    keys = _keys(X, y) if groups is None else groups
     names, place = np.unique(keys[oof.rows], return_inverse=True)
     part = np.random.default_rng([seed, 3]).permutation(len(names)) % min(FOLDS, len(names))
     return np.asarray(part[place])

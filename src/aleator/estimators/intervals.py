@@ -43,6 +43,21 @@ def level_set(loss: Loss | Cost, y_pred: Floats, level: Floats) -> tuple[Floats,
     return y_pred - _reach(loss, y_pred, level, -1.0), y_pred + _reach(loss, y_pred, level, 1.0)
 
 
+def grows(loss: Loss | Cost, y_pred: Floats) -> bool:
+    """Whether a loss known by its values only never falls on the way out from the predictions, as far as tried."""
+    if isinstance(loss, Loss):
+        return True
+    middle, spread = y_pred[:25], max(float(np.std(y_pred)), 1e-3 * float(np.abs(y_pred).max()), 1e-300)
+    for side in (-1.0, 1.0):
+        steps = [side * spread * reach for reach in np.linspace(0.0, 4.0, 41)]
+        with np.errstate(all="ignore"):
+            costs = np.stack([loss(middle + step, middle).reshape(middle.shape) for step in steps])
+        if (np.diff(costs, axis=0) < -1e-9 * np.abs(costs[1:])).any():
+            return False
+    return True
+
+
+@np.errstate(all="ignore")  # far out a loss of the user's may overflow
 def _reach(loss: Loss | Cost, y_pred: Floats, level: Floats, side: float) -> Floats:
     """How far y can go to one side before the loss exceeds the level."""
     if isinstance(loss, Loss) and loss.degree is not None:  # L(y_r + t, y_r) = t^p L(1, 0)

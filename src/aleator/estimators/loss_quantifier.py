@@ -47,17 +47,19 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
     cv : a number of folds, or a splitter of scikit-learn's; with `fit(groups=...)` groups stay together. The losses are
         those of regressors fitted without a fold; the regressor that answers is fitted to all rows and a little better,
         so with a few hundred rows take 10 or 20. "prefit": take the fitted estimator as it is, and give `fit` rows that
-        it was not trained on (there is a warning if they predict too well, or if the model holds that very table).
+        it was not trained on. (There is a warning if it predicts them with R^2 > 0.999, or holds that very table. Most
+        training rows do not give themselves away: a forest's losses on them are three times too small.)
     n_members : quantifiers, which differ by chance; their expected losses are averaged.
     rounds : 1 leaves the regressor as it is. More train the two in turn: each round weights the rows by f(z), which is
         small where the loss is large, so that the regressor fits better what is clean; it must take sample_weight.
     encoder : what turns X into numbers for the quantifier: a transformer or a function; None for `TableEncoder`, which
-        takes text, categories, dates and missing values.
+        takes text, categories, dates and missing values: see `aleator.estimators.encoding`.
     use_prediction : whether the quantifier sees the prediction too.
     per_output : for targets with several outputs, an expected loss for each instead of one for their sum.
     hidden, activation, dropout, optimizer, learning_rate, momentum, l2, clip, epochs, batch_size : the quantifiers'
-        network and training, as in `PairRegressor`. epochs=None finds the number on the folds of `cv`, and scales the
-        expected loss to mean realised over mean predicted loss there (`rescale`).
+        network and training, as in `PairRegressor`. epochs=None finds the number on the folds of `cv`, scales the
+        expected loss to mean realised over mean predicted loss there (`rescale`), and leaves intervals; with a number
+        nothing is held out, and intervals need `calibrate`.
     n_jobs : threads of the quantifiers; -1 for all. The result does not depend on it.
     random_state : seed, or numpy's RandomState, of folds and quantifiers; the randomness of the estimator is its own.
     verbose : show progress bars.
@@ -66,7 +68,7 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
     ----------
     estimator_ : the regressor that answers, fitted to all rows (prefit: the one given).
     out_of_fold_ : DataFrame of the rows it was judged by: row, fold, prediction, loss, and the expected loss by
-        quantifiers that had not seen the row. Equal rows count once.
+        quantifiers that had not seen the row. Rows equal in X, prediction and loss count once.
     loss_scale_, n_epochs_, history_ : as in `PairRegressor`.
 
     Examples
@@ -212,7 +214,7 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         oof = oof.of(own[oof.rows] > 0)
         loss, said = losses.measured(self.loss), oof.predictions.reshape(len(oof.rows), *y.shape[1:])
         L = realised_losses(loss, y[oof.rows], said, self._n_losses())
-        part = crossfit.held_out_together(oof, X, groups, self._seed())
+        part = crossfit.held_out_together(oof, X, y, groups, self._seed())
         seen = _safe_indexing(X, oof.rows)
         self.encoder_ = TableEncoder() if self.encoder is None else _transformer(self.encoder)
         encoded = (

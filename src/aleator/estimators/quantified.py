@@ -1,5 +1,6 @@
 """What follows from predictions and their expected losses alone, however these came about."""
 
+import warnings
 from abc import abstractmethod
 from os import PathLike
 from typing import Any, Self
@@ -91,7 +92,8 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Correct the expected loss on rows that were not used in `fit`.
 
         "factor" multiplies it by mean realised over mean expected loss there. "isotonic" learns a rising curve, through
-        the means of bins of 25 rows; give it some hundreds of rows. An earlier calibration of intervals is forgotten.
+        the means of bins of 25 rows; give it some hundreds of rows, below 50 it is a factor. Intervals then
+        need `calibrate` again, with rows not used here.
         """
         if method not in recalibration.METHODS:
             raise ValueError(f"unknown method {method!r}{suggestion(str(method), recalibration.METHODS)}")
@@ -123,7 +125,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         After `calibrate(X, y)`, with rows like the new ones and used neither in `fit` nor in `recalibrate`, the
         probability is at least `coverage`, whatever the distribution and however few they are. Without, the rows that
         `fit` held out in turn take their place: no row is lost, the coverage is close to `coverage` in practice, and is
-        not guaranteed.
+        not guaranteed. An own cost must grow on both sides of the prediction, or the interval is too short.
         """
         check_is_fitted(self)
         if not hasattr(self, "scores_"):
@@ -136,6 +138,12 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not (number(coverage) and 0 < coverage < 1):
             raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}.")
         said = self.predict_uncertainty(X)
+        if not intervals.grows(said.loss, said.mean):
+            warnings.warn(
+                f"loss {said.loss.name!r} does not grow with the distance from the prediction: what costs little is "
+                "not one interval, and the coverage is not what is asked for.",
+                stacklevel=2,
+            )
         factor = intervals.quantile(self.scores_, coverage)
         factor = factor[0] if self.y_is_1d_ else factor
         return intervals.level_set(said.loss, said.mean, intervals.levels(factor, said.expected_loss))

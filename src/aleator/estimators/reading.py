@@ -138,6 +138,8 @@ def any_rows(estimator: BaseEstimator, X: Any, y: Any = _AGAIN, *, general: bool
         twice = X.columns[X.columns.duplicated()]
         if len(twice):
             raise ValueError(f"column {twice[0]!r} appears twice; columns need names of their own.")
+        if not len(X.columns):
+            raise ValueError(f"X has no columns: its shape is {X.shape}.")
     elif not general:
         if isinstance(X, (list, tuple)) and _is_object(X):  # rows of numbers and text: not all text
             X = np.array(X, dtype=object)
@@ -161,6 +163,8 @@ def _is_object(X: Any) -> bool:
 def targets(y: Any, n_rows: int) -> Floats:
     """Y (n,) or (n, M), finite numbers, one for each of the rows."""
     _refuse_text_target(y)
+    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:  # a column is a column, however it was cut out
+        y = y.iloc[:, 0]
     y = y.to_numpy() if isinstance(y, (pd.DataFrame, pd.Series)) else y
     with _Located(None, y):
         y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
