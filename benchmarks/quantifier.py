@@ -228,7 +228,7 @@ def rival_table(results):
     methods = {"CatBoost": OURS} | {name: name for name in RIVALS}
     print("RMSE / AUC (RMSE) / predicted over realised squared loss; **best AUC, and not significantly worse than it**")
     print("(two-tailed paired t-test over folds, p = 0.05)\n")
-    print(f"{'':30s}" + "".join(f"{name:>26s}" for name in SETS))
+    print(f"{'':30s}" + "".join(f"{name:>29s}" for name in SETS))
     scores = {
         (what, name): [results[name, fold, what]["squared"] for fold in range(folds)]
         for what in methods
@@ -248,7 +248,7 @@ def rival_table(results):
             cells.append(
                 f"{np.mean([row['rmse'] for row in rows]):.{digits}f} / {f'**{auc}**' if bold else auc} / {ratio:.2f}"
             )
-        print(f"{title:30s}" + "".join(f"{cell:>26s}" for cell in cells))
+        print(f"{title:30s}" + "".join(f"{cell:>29s}" for cell in cells))
 
 
 def main():
