@@ -8,7 +8,7 @@ demo: .venv/core
 	$(BIN)/aleator demo $(ARGS)
 
 test: .venv/all
-	MPLBACKEND=Agg SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	MPLBACKEND=Agg SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 check: .venv/all
 	$(BIN)/ruff format --check .
