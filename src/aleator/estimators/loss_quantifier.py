@@ -18,7 +18,7 @@ from sklearn.model_selection import check_cv
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
 from aleator import losses
 from aleator.couplings import Coupling
@@ -144,12 +144,8 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
         `sample_weight` weights the rows for the estimator and the quantifiers alike. `groups` goes to the splitter, any
         further parameter to the estimator's `fit`. With scikit-learn's metadata routing enabled, requests decide.
         """
-        before = dict(self.__dict__)
-        try:
+        with self._as_it_was_on_error():
             return self._learn(X, y, sample_weight, groups, fit_params)
-        except BaseException:  # also an interruption: the model stays as it was
-            self.__dict__ = before
-            raise
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, groups: Any, fit_params: dict[str, Any]) -> Self:
         check_parameters(self)
@@ -271,14 +267,9 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
 
     # ------------------------------------------------------------ predict
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The regressor's own prediction; with `return_std`, which needs the squared loss, its deviation too."""
-        if return_std:
-            said = self.predict_uncertainty(X)
-            return said.mean, said.std
-        check_is_fitted(self)
+    def _means(self, X: Any) -> Floats:
         X, n_rows = any_rows(self, X, general=self.settings_["encoder"] is not None)
-        return self._shaped(crossfit.predictions(self.estimator_, X, n_rows, self.n_outputs_))
+        return crossfit.predictions(self.estimator_, X, n_rows, self.n_outputs_)
 
     def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
         X, n_rows = any_rows(self, X, general=self.settings_["encoder"] is not None)

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from aleator import engine, losses
 from aleator.estimators import fitting, saving
@@ -44,12 +43,8 @@ class NetworkRegressor(QuantifiedRegressor):
         `validation` = (X, y) is a table to watch: its losses go into ``history_``, and with ``early_stopping`` it
         decides when to stop, in place of rows held back from training.
         """
-        before = dict(self.__dict__)
-        try:
+        with self._as_it_was_on_error():
             return self._learn(X, y, sample_weight, validation)
-        except BaseException:  # also an interruption: the model stays as it was
-            self.__dict__ = before
-            raise
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, validation: Validation | None) -> Self:
         check_parameters(self)
@@ -124,14 +119,9 @@ class NetworkRegressor(QuantifiedRegressor):
 
     # ------------------------------------------------------------ predict
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The prediction for each row; with `return_std`, which needs the squared loss, also its standard deviation."""
-        if return_std:
-            said = self.predict_uncertainty(X)
-            return said.mean, said.std
-        check_is_fitted(self)
-        outputs = self._outputs(self._readout(), new_rows(self, X))
-        return self._shaped(np.mean([mu for mu, _ in outputs], axis=0))
+    def _means(self, X: Any) -> Floats:
+        mean: Floats = np.mean([mu for mu, _ in self._outputs(self._readout(), new_rows(self, X))], axis=0)
+        return mean
 
     def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
         read = self._readout()

@@ -2,6 +2,8 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any, Self
 
@@ -30,6 +32,10 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     @abstractmethod
+    def _means(self, X: Any) -> Floats:
+        """The predictions (n, M)."""
+
+    @abstractmethod
     def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
         """Mean (n, M), aleatoric and epistemic loss (n, Q), before any scaling."""
 
@@ -41,7 +47,27 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _loss(self) -> Loss | Cost:
         """The loss at the time of `fit`: setting the parameter later must not change the model."""
 
+    # ------------------------------------------------------------ fit
+
+    @contextmanager
+    def _as_it_was_on_error(self) -> Iterator[None]:
+        """Around `fit`: after an error, or an interruption, the model is the one before."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
     # ------------------------------------------------------------ predict
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The prediction for each row; with `return_std`, which needs the squared loss, also its standard deviation."""
+        if return_std:
+            said = self.predict_uncertainty(X)
+            return said.mean, said.std
+        check_is_fitted(self)
+        return self._shaped(self._means(X))
 
     def predict_loss(self, X: Any) -> Floats:
         """The expected loss of each prediction, in the units of the loss."""
