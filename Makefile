@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench boston quantifier quantifier-speed rounds format clean
+.PHONY: demo test check bench boston quantifier quantifier-speed rounds baselines format clean
 
 demo: .venv/core
 	$(BIN)/aleator demo $(ARGS)
@@ -30,6 +30,9 @@ quantifier-speed: .venv/all
 
 rounds: .venv/all
 	$(BIN)/python benchmarks/rounds.py $(ARGS)
+
+baselines: .venv/all
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/baselines.py $(ARGS)
 
 format: .venv/all
 	$(BIN)/ruff format .

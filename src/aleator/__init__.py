@@ -7,17 +7,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, Prediction, load
+    from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, Prediction
+    from aleator.models import load
 
 __version__ = "0.1.0"
 __all__ = ["LossQuantifier", "PairEnsemble", "PairRegressor", "Prediction", "load"]
 
-_MODULES = ("couplings", "datasets", "engine", "estimators", "heads", "losses", "metrics", "mixtures", "plots")
+_MODULES = (
+    "baselines",
+    "couplings",
+    "datasets",
+    "engine",
+    "estimators",
+    "heads",
+    "losses",
+    "metrics",
+    "mixtures",
+    "models",
+    "plots",
+)
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module("aleator.estimators"), name)
+        return getattr(import_module("aleator.models" if name == "load" else "aleator.estimators"), name)
     if name in _MODULES:
         return import_module(f"aleator.{name}")
     raise AttributeError(f"module 'aleator' has no attribute {name!r}")

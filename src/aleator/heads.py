@@ -12,6 +12,7 @@ and the chain rule gives the regressor its derivative: d value / dy_r = (d value
 | joint(coupling) | L f(xi) + lam g(xi), eq. (3.1) of the paper | lam level(xi) |
 | gaussian | L / (2 V) + ln(V) / 2, V = softplus(xi) + 1e-6, with the squared loss | V |
 | laplace | L / b + ln b, b = softplus(xi) + 1e-6, with the absolute loss | b |
+| beta_nll(loss, beta) | either likelihood times V^beta or b^beta, held constant in the derivatives | V or b |
 | plain | L | none: no quantifier |
 
 A quantifier for a regressor that is already there uses the joint head with the losses as data: see `given`.
@@ -23,23 +24,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
 from aleator.compiled import COUPLING_SIGNATURE, compiled, mapped
 from aleator.couplings import COUPLINGS, Coupling
-from aleator.losses import Loss
+from aleator.losses import Loss, absolute, is_squared
 
 Triple = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class Head:
-    """``evaluate(L, xi, lam)`` gives value and derivatives; ``expected_loss(xi, lam)`` reads the quantifier."""
+    """``evaluate(L, xi, lam)`` gives value and derivatives; ``expected_loss(xi, lam)`` reads the quantifier.
+
+    ``judge`` is the head whose values tell how good a model is, where it is not the one that is trained with.
+    """
 
     name: str
     evaluate: Callable[[float, float, float], Triple]
     expected_loss: Callable[[ArrayLike, float], NDArray[np.float64]] | None
     level: Callable[[float], float] | None = None  # expected loss over lam, of one xi, where that is what it is
+    judge: "Head | None" = None
 
     @property
     def quantifies(self) -> bool:
@@ -121,22 +127,26 @@ given = Loss("given", _given, _given_slope)
 LEAST_SPREAD = 1e-6
 
 
-def _gaussian(L: float, xi: float, lam: float) -> Triple:
+@register_jitable
+def _spread(xi: float) -> float:
+    return max(xi, 0.0) + math.log1p(math.exp(-abs(xi))) + LEAST_SPREAD
+
+
+@register_jitable
+def _nll(share: float, L: float, xi: float) -> Triple:
+    """Share (L / V + ln V), V the spread: Gaussian with share 1/2 (squared loss), Laplace with 1 (absolute loss)."""
+    V = _spread(xi)
     t = math.exp(-abs(xi))
-    V = max(xi, 0.0) + math.log1p(t) + LEAST_SPREAD
     sigma = 1.0 / (1.0 + t) if xi >= 0.0 else t / (1.0 + t)
-    return 0.5 * L / V + 0.5 * math.log(V), 0.5 / V, 0.5 * (1.0 - L / V) / V * sigma
+    return share * (L / V + math.log(V)), share / V, share * (1.0 - L / V) / V * sigma
+
+
+def _gaussian(L: float, xi: float, lam: float) -> Triple:
+    return _nll(0.5, L, xi)
 
 
 def _laplace(L: float, xi: float, lam: float) -> Triple:
-    t = math.exp(-abs(xi))
-    b = max(xi, 0.0) + math.log1p(t) + LEAST_SPREAD
-    sigma = 1.0 / (1.0 + t) if xi >= 0.0 else t / (1.0 + t)
-    return L / b + math.log(b), 1.0 / b, (1.0 - L / b) / b * sigma
-
-
-def _spread(xi: float) -> float:
-    return max(xi, 0.0) + math.log1p(math.exp(-abs(xi))) + LEAST_SPREAD
+    return _nll(1.0, L, xi)
 
 
 def _spread_as_loss(xi: ArrayLike, lam: float) -> NDArray[np.float64]:
@@ -157,3 +167,33 @@ HEADS: dict[str, Head] = {
     "laplace": Head("laplace", _laplace, _spread_as_loss),
     "plain": Head("plain", _plain, None),
 }
+
+
+def likelihood(loss: Loss) -> Head:
+    """The likelihood a loss belongs to."""
+    if is_squared(loss):
+        return HEADS["gaussian"]
+    if loss.value is absolute.value:
+        return HEADS["laplace"]
+    raise ValueError(
+        "a likelihood belongs to the squared loss (Gaussian) and to the absolute loss (Laplace), "
+        f"not to the {loss.name!r} loss."
+    )
+
+
+@functools.cache
+def beta_nll(loss: Loss, beta: float) -> Head:
+    """The likelihood times spread^beta, which is not differentiated (Seitzer et al. 2022, eq. 5).
+
+    beta = 0 is the likelihood. beta = 1 gives the regressor the derivative of the plain loss: every sample counts
+    alike. Values at different spreads do not compare, so models are judged by the likelihood.
+    """
+    plain = likelihood(loss)
+    share = 0.5 if plain is HEADS["gaussian"] else 1.0
+
+    def evaluate(L: float, xi: float, lam: float) -> Triple:
+        weight = _spread(xi) ** beta
+        value, dL, dxi = _nll(share, L, xi)
+        return weight * value, weight * dL, weight * dxi
+
+    return Head(f"beta-nll-{plain.name}", evaluate, plain.expected_loss, judge=plain)

@@ -13,6 +13,7 @@ from aleator.engine.train import (
     begin,
     evaluate,
     forward,
+    gradients,
     train,
 )
 
@@ -30,6 +31,7 @@ __all__ = [
     "begin",
     "evaluate",
     "forward",
+    "gradients",
     "network",
     "train",
 ]

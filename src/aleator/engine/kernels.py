@@ -494,13 +494,39 @@ def run_evaluate(
     return totals[0] / totals[2], totals[1] / totals[2]
 
 
+def run_gradients(
+    X, shift, scale, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head, params, lam,
+    values, gradients,
+):  # fmt: skip
+    """For each network of params (K, P): mean of the head's value over `rows` (K,), and its gradient (K, P)."""
+    D = X.shape[1]
+    yo, M, zo, Q = outputs[0] * R, outputs[1], outputs[2] * R, outputs[3]
+    size = R * (layers[-1, TARGET] + layers[-1, UNITS])
+    act, delta, totals = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(3)
+    scratch, share = np.zeros(max(params.shape[1], size), np.float32), 1.0 / rows.size
+    values[:], gradients[:] = 0.0, 0.0
+    for lo in range(0, rows.size, R):
+        block = rows[lo : min(rows.size, lo + R)]
+        B = u8(block.size)
+        gather(X, shift, scale, block, act)  # once for all: the layers do not write to their input
+        for k in range(params.shape[0]):
+            forward(layers, u8(R), B, params[k], act, True, act, u8(0), 0.0)
+            delta[D * R :] = 0.0
+            totals[:] = 0.0
+            block_loss(
+                value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lam, share, totals
+            )  # fmt: skip
+            values[k] += share * totals[0]
+            backward(layers, u8(R), B, params[k], act, delta, act, 0.0, gradients[k], scratch)
+
+
 def _read(dtype: types.Type, ndim: int) -> types.Array:
     return types.Array(dtype, ndim, "C", readonly=True)
 
 
 @functools.cache
 def specialised(entry: Callable[..., Any], data: str) -> Callable[..., Any]:
-    """One of the three entry points, for X of dtype `data`; compiled once, then read from Numba's cache on disk.
+    """One of the four entry points, for X of dtype `data`; compiled once, then read from Numba's cache on disk.
 
     The signature is spelled out so that losses and heads are pointers to functions and not part of the type.
     """
@@ -514,6 +540,9 @@ def specialised(entry: Callable[..., Any], data: str) -> Callable[..., Any]:
         signature = types.void(x, *scaling, *table, _read(f4, 1), f4[:, ::1], f4[:, ::1])
     elif entry is run_evaluate:
         signature = types.UniTuple(f8, 2)(x, *scaling, *sample, *table, *pointers, _read(f4, 1), f8)
+    elif entry is run_gradients:
+        results = f8[::1], f4[:, ::1]
+        signature = types.void(x, *scaling, *sample, *table, *pointers, _read(f4, 2), f8, *results)
     else:
         state = f4[::1], f4[:, ::1], types.uint64, i8
         settings = _read(f8, 1), _read(f8, 1), i8, f8, f8, f8, i8, f8, f8

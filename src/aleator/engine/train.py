@@ -4,6 +4,7 @@ A member is a network of its own with its own rows, seed, lam and learning rate;
 is only read. So the result for a member is the same to the last bit alone or among others, on one thread or many.
 """
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -222,6 +223,29 @@ def evaluate(
     return float(mean_joint), float(mean_loss)
 
 
+def gradients(
+    plan: Plan, data: Data, rows: NDArray[np.int64], params: NDArray[np.float32], lam: float = 1.0
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """Weighted mean of what `rows` add to the objective (K,), and its gradient (K, P), for networks `params` (K, P).
+
+    For those who move the parameters by a rule of their own. The weights are taken as they are: the sum is divided by
+    the number of rows.
+    """
+    for member in params:
+        _check(plan.network, member)
+    values, slopes = np.empty(len(params)), np.empty(params.shape, np.float32)
+    kernels.specialised(kernels.run_gradients, data.X.dtype.name)(
+        *_sample(data, rows),
+        *_table(plan.network, plan.network.rows_of_a_block(len(rows))),
+        *_functions(plan),
+        frozen(params),
+        lam,
+        values,
+        slopes,
+    )
+    return values, slopes
+
+
 def _check(network: Network, params: NDArray[np.float32]) -> None:
     """The compiled loops do not look: what they read must be there."""
     if params.shape != (network.n_params,):
@@ -238,5 +262,10 @@ def _table(network: Network, rows_of_a_block: int) -> tuple[Any, ...]:
 
 
 def _functions(plan: Plan) -> tuple[Any, ...]:
-    value, slope = compiled(plan.loss.value, LOSS_SIGNATURE), compiled(plan.loss.slope, LOSS_SIGNATURE)
-    return value, slope, compiled(plan.head.evaluate, HEAD_SIGNATURE)
+    return _pointers(plan.loss, plan.head)
+
+
+@functools.cache
+def _pointers(loss: Loss, head: Head) -> tuple[Any, ...]:
+    value, slope = compiled(loss.value, LOSS_SIGNATURE), compiled(loss.slope, LOSS_SIGNATURE)
+    return value, slope, compiled(head.evaluate, HEAD_SIGNATURE)

@@ -6,8 +6,8 @@ so the number of epochs is the one with the least joint loss on rows left out in
 from all rows.
 
 A network's losses on its own training rows are too small, and a quantifier trained on them says so. Wherever rows were
-held out, `Fit.held_out` has their realised and predicted losses; the mean of the one over the mean of the other is the
-scale of the expected loss. The paper's way holds nothing out and has scale 1.
+left out, `Fit.left_out` has them with members that have not seen them; the mean of their realised losses over the mean
+of the predicted ones (`HeldOut`) is the scale of the expected loss. The paper's way leaves nothing out and has scale 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,22 +42,19 @@ _FOLDS = ["epoch", "cv_joint_loss", "cv_loss"]
 
 # Makes a member from its rows, its seed and the number of epochs its schedules cover.
 MakeMember = Callable[[Rows, int, int], Member]
-# Realised and predicted loss (2, n, Q) of rows of a table, from the parameters of the members and their lams.
-Compare = Callable[[Data, Rows, Sequence[NDArray[np.float32]], Floats], Floats]
 
 
 @dataclass(frozen=True)
 class Training:
-    """What all three ways need: what to train, how to judge and read it, on how many threads, whether to show it."""
+    """What all three ways need: what to train, how to judge it, on how many threads, whether to show it."""
 
     plan: Plan
     judge: Plan  # the plan, with a head whose values compare from epoch to epoch
-    compare: Compare
     threads: int
     verbose: bool
 
 
-def training(settings: Any, network: Network, loss: Loss, head: Head, n_rows: int, compare: Compare) -> Training:
+def training(settings: Any, network: Network, loss: Loss, head: Head, n_rows: int) -> Training:
     """The training that an estimator's parameters ask for."""
     plan = Plan(
         network=network,
@@ -70,8 +67,8 @@ def training(settings: Any, network: Network, loss: Loss, head: Head, n_rows: in
         clip=settings.clip or 0.0,
     )
     # Joint losses compare from epoch to epoch only if lam stays the same.
-    judge = replace(plan, head=heads.log_score(head)) if callable(getattr(settings, "lam", None)) else plan
-    return Training(plan, judge, compare, threads(settings.n_jobs), settings.verbose)
+    judge = heads.log_score(head) if callable(getattr(settings, "lam", None)) else head.judge or head
+    return Training(plan, replace(plan, head=judge), threads(settings.n_jobs), settings.verbose)
 
 
 def member_maker(settings: Any, data: Data) -> MakeMember:
@@ -102,6 +99,16 @@ def member_seeds(random_state: Any, n: int) -> list[int]:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """Rows of `data`, and the parameters and lams of members that have not seen them."""
+
+    data: Data
+    rows: Rows
+    params: Sequence[NDArray[np.float32]]
+    lams: Floats
+
+
+@dataclass(frozen=True)
 class HeldOut:
     """What the members said of `rows` they had not seen: realised and predicted loss (n, Q), and the rows' weight."""
 
@@ -124,14 +131,23 @@ class HeldOut:
         return scale
 
 
+def held_out(left_out: Sequence[LeftOut], compare: Callable[[LeftOut], Floats]) -> HeldOut | None:
+    """All rows left out, with their realised and predicted losses (2, n, Q) by `compare`; None if there are none."""
+    if not left_out:
+        return None
+    realised, predicted = np.concatenate([compare(part) for part in left_out], axis=1)
+    rows, weight = [part.rows for part in left_out], [part.data.weight[part.rows] for part in left_out]
+    return HeldOut(np.concatenate(rows), realised, predicted, np.concatenate(weight))
+
+
 @dataclass(frozen=True)
 class Fit:
-    """Trained parameters (K, P), epochs (K,), one table of losses a member, and what held-out rows say, if any."""
+    """Trained parameters (K, P), epochs (K,), one table of losses a member, and the rows left out, if any."""
 
     params: NDArray[np.float32]
     epochs: NDArray[np.int64]
     history: list[pd.DataFrame]
-    held_out: HeldOut | None = None
+    left_out: tuple[LeftOut, ...] = ()
 
 
 # ---------------------------------------------------------------- as many epochs as the user says
@@ -153,7 +169,7 @@ def stopped_early(training: Training, members: list[Member], held: Data, rows: R
     watchers = [_Watcher(training.judge, member, held, rows, patience) for member in members]
     _watch(training, members, watchers)
     lams = [member.lams[watcher.epoch - 1] for member, watcher in zip(members, watchers, strict=True)]
-    return _fit(watchers, _held_out(training, held, [(rows, [w.params for w in watchers], np.array(lams))]))
+    return _fit(watchers, LeftOut(held, rows, [w.params for w in watchers], np.array(lams)))
 
 
 class _Watcher:
@@ -198,20 +214,9 @@ def _watch(training: Training, members: list[Member], watchers: list[_Watcher]) 
         train(training.plan, members, threads=training.threads, chunk=chunk, watch=watch)
 
 
-def _fit(watchers: list[_Watcher], held_out: HeldOut | None = None) -> Fit:
+def _fit(watchers: list[_Watcher], *left_out: LeftOut) -> Fit:
     params, epochs = np.stack([w.params for w in watchers]), np.array([w.epoch for w in watchers])
-    return Fit(params, epochs, [w.history() for w in watchers], held_out)
-
-
-def _held_out(
-    training: Training, data: Data, parts: Sequence[tuple[Rows, list[NDArray[np.float32]], Floats]]
-) -> HeldOut | None:
-    """Each part: rows, and the parameters and lams of members that have not seen them."""
-    if not training.plan.head.quantifies:
-        return None
-    realised, predicted = np.concatenate([training.compare(data, *part) for part in parts], axis=1)
-    rows = np.concatenate([rows for rows, _, _ in parts])
-    return HeldOut(rows, realised, predicted, data.weight[rows])
+    return Fit(params, epochs, [w.history() for w in watchers], left_out)
 
 
 def history(tables: list[pd.DataFrame], unit: Floats) -> pd.DataFrame:
@@ -253,20 +258,40 @@ def cross_validated(
     and their held-out losses give the scale: as many as there will be, because a mixture expects more than its members
     do, or `judges` of them where the expected loss is their mean.
     """
-    folds = np.unique(fold)
-    if len(folds) == 1:  # nothing would be left to learn from
+    if len(np.unique(fold)) == 1:  # nothing would be left to learn from
         return fixed(training, [make_member(rows, seed, FEWEST) for seed in seeds], watched)
-    held, kept = [rows[fold == k] for k in folds], [rows[fold != k] for k in folds]
-    epochs, curve = _search(training, data, held, kept, seeds[0], make_member)
-    ensembles = [[_cooled(make_member, own, seed, epochs) for seed in seeds[:judges]] for own in kept]
+    epochs, curve = _search(training, data, rows, fold, seeds[0], make_member)
+
+    def cooled(own: Rows, seed: int) -> Member:
+        return _cooled(make_member, own, seed, epochs)
+
+    left_out = in_turn(training, data, rows, fold, seeds[:judges], cooled)
+    fit = fixed(training, [cooled(rows, seed) for seed in seeds], watched)
+    return replace(fit, history=[_joined(table, curve, _FOLDS) for table in fit.history], left_out=left_out)
+
+
+def in_turn(
+    training: Training,
+    data: Data,
+    rows: Rows,
+    fold: NDArray[np.int64],
+    seeds: list[int],
+    make_member: Callable[[Rows, int], Member],
+) -> tuple[LeftOut, ...]:
+    """Leave out each `fold` of `rows` in turn, and train one member a seed on the others."""
+    held, kept = _parts(rows, fold)
+    ensembles = [[make_member(own, seed) for seed in seeds] for own in kept]
     runs = iter(train(training.plan, [m for members in ensembles for m in members], threads=training.threads))
-    parts = [
-        (rest, [next(runs).params for _ in members], np.array([member.lams[-1] for member in members]))
+    return tuple(
+        LeftOut(data, rest, [next(runs).params for _ in members], np.array([member.lams[-1] for member in members]))
         for members, rest in zip(ensembles, held, strict=True)
-    ]
-    fit = fixed(training, [_cooled(make_member, rows, seed, epochs) for seed in seeds], watched)
-    history = [_joined(table, curve, _FOLDS) for table in fit.history]
-    return replace(fit, history=history, held_out=_held_out(training, data, parts))
+    )
+
+
+def _parts(rows: Rows, fold: NDArray[np.int64]) -> tuple[list[Rows], list[Rows]]:
+    """The rows of each fold, and all others."""
+    folds = np.unique(fold)
+    return [rows[fold == k] for k in folds], [rows[fold != k] for k in folds]
 
 
 def random_folds(n: int, seed: int) -> NDArray[np.int64]:
@@ -285,9 +310,10 @@ def _cooled(make_member: MakeMember, rows: Rows, seed: int, epochs: int) -> Memb
 
 
 def _search(
-    training: Training, data: Data, held: list[Rows], kept: list[Rows], seed: int, make_member: MakeMember
+    training: Training, data: Data, rows: Rows, fold: NDArray[np.int64], seed: int, make_member: MakeMember
 ) -> tuple[int, list[tuple[float, ...]]]:
     """The number of epochs with the least held-out joint loss, and the curve of losses."""
+    held, kept = _parts(rows, fold)
     largest = max(len(own) for own in kept)
     steps = -(-largest // min(training.plan.batch_size, largest))
     most = int(np.clip(STEPS // steps, FEWEST, MOST))

@@ -8,6 +8,7 @@ L f(z) + lam g(z) for any regressor that takes weights and is trained with L: it
 import numbers
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -27,14 +28,15 @@ from aleator.estimators.crossfit import OutOfFold
 from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.quantified import QuantifiedRegressor, realised_losses
 from aleator.estimators.reading import any_rows, check_parameters, columns, targets
+from aleator.estimators.settings import NetworkSettings, Schedule
 from aleator.estimators.table import ROWS_AT_A_TIME
 from aleator.losses import Cost, Loss
 
 Floats = NDArray[np.float64]
-Schedule = float | Callable[[int], float]
 
 
-class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[misc]
     """Adds to any regressor the expected loss of each of its predictions, right in scale.
 
     Parameters
@@ -83,58 +85,20 @@ class LossQuantifier(MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[m
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        loss: str | Loss | Callable[..., Any] = "squared",
-        coupling: str | Coupling = "sigmoid",
-        lam: Schedule = 0.1,
-        *,
-        cv: Any = 5,
-        n_members: int = 5,
-        rounds: int = 1,
-        encoder: Any = None,
-        use_prediction: bool = True,
-        per_output: bool = False,
-        hidden: tuple[int, ...] = (50,),
-        activation: str = "relu",
-        dropout: float = 0.0,
-        optimizer: str = "adam",
-        learning_rate: Schedule = 5e-3,
-        momentum: float = 0.9,
-        l2: float = 1.0,
-        clip: float | None = None,
-        epochs: int | None = None,
-        batch_size: int = 64,
-        rescale: bool = True,
-        n_jobs: int | None = -1,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.loss = loss
-        self.coupling = coupling
-        self.lam = lam
-        self.cv = cv
-        self.n_members = n_members
-        self.rounds = rounds
-        self.encoder = encoder
-        self.use_prediction = use_prediction
-        self.per_output = per_output
-        self.hidden = hidden
-        self.activation = activation
-        self.dropout = dropout
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.l2 = l2
-        self.clip = clip
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.rescale = rescale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Any
+    loss: str | Loss | Callable[..., Any] = "squared"
+    coupling: str | Coupling = "sigmoid"
+    lam: Schedule = 0.1
+    _: KW_ONLY
+    cv: Any = 5
+    n_members: int = 5
+    rounds: int = 1
+    encoder: Any = None
+    use_prediction: bool = True
+    per_output: bool = False
+    rescale: bool = True
+    learning_rate: Schedule = 5e-3
+    l2: float = 1.0
 
     # ------------------------------------------------------------ fit
 

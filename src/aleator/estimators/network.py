@@ -5,6 +5,7 @@ answers become one is a mixture (``mixtures.py``), and how long they train is in
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
@@ -25,7 +26,16 @@ Validation = tuple[ArrayLike, ArrayLike]
 
 
 class NetworkRegressor(QuantifiedRegressor):
-    """Abstract: one or several members, each a regressor with perhaps a quantifier, trained by the engine."""
+    """Abstract: one or several members, each a regressor with perhaps a quantifier, trained by the engine.
+
+    Subclasses have the parameters of `RegressorSettings`; those without a quantifier fix the last three below.
+    """
+
+    loss: str | Loss
+    n_jobs: int | None
+    shared_layers: int
+    per_output: bool
+    rescale: bool
 
     @abstractmethod
     def _head(self) -> Head:
@@ -55,17 +65,22 @@ class NetworkRegressor(QuantifiedRegressor):
         learned = table(X, Y, weight, loss, self.per_output)
         network = self._network(X.shape[1], Y.shape[1], len(learned.units.unit))
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
-        compare = Readout(network, head, loss, learned.scaling, learned.units).compare
-        training = fitting.training(self, network, loss, head, len(learned.rows), compare)
+        self.seeds_ = fitting.member_seeds(self.random_state, self._n_members())
+        training = fitting.training(self, network, loss, head, len(learned.rows))
         fit = self._fit(training, learned, validation)
         self.settings_ = self.get_params(deep=False)
         self.params_, self.n_epochs_ = fit.params, fit.epochs
         self.lam_ = fitting.lams(self, int(fit.epochs.max()))[fit.epochs - 1]
-        self.loss_scale_ = fit.held_out.scale if self.rescale and fit.held_out else np.ones(network.n_quantifiers)
         self.history_ = fitting.history(fit.history, learned.units.unit)
         self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
-        self._calibrated_by(fit.held_out)
+        self._learn_scale(fit.left_out)
         return self
+
+    def _learn_scale(self, left_out: Sequence[fitting.LeftOut]) -> None:
+        """From rows that were left out: the scale of the expected loss, and how often it is exceeded."""
+        held_out = fitting.held_out(left_out, self._readout().compare)
+        self.loss_scale_ = held_out.scale if self.rescale and held_out else np.ones(len(self.units_.unit))
+        self._calibrated_by(held_out)
 
     def _readout(self) -> Readout:
         """How outputs are read, by the parameters at the time of `fit`: setting one later must not change the model."""
@@ -84,7 +99,7 @@ class NetworkRegressor(QuantifiedRegressor):
 
     def _fit(self, training: fitting.Training, learned: Table, validation: Validation | None) -> fitting.Fit:
         data, rows = learned.data, learned.rows
-        seeds = fitting.member_seeds(self.random_state, self._n_members())
+        seeds = self.seeds_
         watched = None if validation is None else self._watched(validation, learned)
         make_member = fitting.member_maker(self, data)
         if self.early_stopping:

@@ -1,18 +1,17 @@
 """The paper's estimators: a regressor and a quantifier trained together on the joint loss, alone or as an ensemble."""
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 from aleator import couplings, heads
 from aleator.couplings import Coupling
 from aleator.estimators.network import NetworkRegressor
+from aleator.estimators.settings import PairSettings, Schedule
 from aleator.heads import Head
 from aleator.losses import Loss
 
-Schedule = float | Callable[[int], float]
 
-
-class PairRegressor(NetworkRegressor):
+@dataclass(eq=False, repr=False)
+class PairRegressor(PairSettings, NetworkRegressor):
     """A regressor paired with a network that predicts its loss, trained together on L f(z) + lam g(z).
 
     Parameters
@@ -58,54 +57,9 @@ class PairRegressor(NetworkRegressor):
     True
     """
 
-    def __init__(
-        self,
-        loss: str | Loss = "squared",
-        coupling: str | Coupling = "sigmoid",
-        lam: Schedule = 0.2,
-        *,
-        hidden: tuple[int, ...] = (50,),
-        activation: str = "relu",
-        shared_layers: int = 0,
-        per_output: bool = False,
-        dropout: float = 0.0,
-        optimizer: str = "adam",
-        learning_rate: Schedule = 2e-3,
-        momentum: float = 0.9,
-        l2: float = 0.1,
-        clip: float | None = None,
-        epochs: int | None = None,
-        batch_size: int = 64,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 20,
-        rescale: bool = True,
-        n_jobs: int | None = -1,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.coupling = coupling
-        self.lam = lam
-        self.hidden = hidden
-        self.activation = activation
-        self.shared_layers = shared_layers
-        self.per_output = per_output
-        self.dropout = dropout
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.l2 = l2
-        self.clip = clip
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.rescale = rescale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: str | Loss = "squared"
+    coupling: str | Coupling = "sigmoid"
+    lam: Schedule = 0.2
 
     def _head(self) -> Head:
         return heads.joint(couplings.get(self.coupling))
@@ -114,63 +68,18 @@ class PairRegressor(NetworkRegressor):
         return 1
 
 
-class PairEnsemble(NetworkRegressor):
+@dataclass(eq=False, repr=False)
+class PairEnsemble(PairSettings, NetworkRegressor):
     """Several pairs that differ by chance, as a mixture: what they disagree on is the epistemic part.
 
     `n_members` pairs are trained in parallel; all other parameters are those of `PairRegressor`, and an ensemble of one
     is that pair. Squared loss: eq. (4.11) of the paper; absolute loss: eq. (4.12); any other: see `aleator.mixtures`.
     """
 
-    def __init__(
-        self,
-        n_members: int = 5,
-        loss: str | Loss = "squared",
-        coupling: str | Coupling = "sigmoid",
-        lam: Schedule = 0.2,
-        *,
-        hidden: tuple[int, ...] = (50,),
-        activation: str = "relu",
-        shared_layers: int = 0,
-        per_output: bool = False,
-        dropout: float = 0.0,
-        optimizer: str = "adam",
-        learning_rate: Schedule = 2e-3,
-        momentum: float = 0.9,
-        l2: float = 0.1,
-        clip: float | None = None,
-        epochs: int | None = None,
-        batch_size: int = 64,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 20,
-        rescale: bool = True,
-        n_jobs: int | None = -1,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.n_members = n_members
-        self.loss = loss
-        self.coupling = coupling
-        self.lam = lam
-        self.hidden = hidden
-        self.activation = activation
-        self.shared_layers = shared_layers
-        self.per_output = per_output
-        self.dropout = dropout
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.l2 = l2
-        self.clip = clip
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.rescale = rescale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    n_members: int = 5
+    loss: str | Loss = "squared"
+    coupling: str | Coupling = "sigmoid"
+    lam: Schedule = 0.2
 
     def _head(self) -> Head:
         return heads.joint(couplings.get(self.coupling))

@@ -8,7 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aleator import losses, mixtures
-from aleator.engine import Data, Network, forward
+from aleator.engine import Network, forward
+from aleator.estimators.fitting import LeftOut
 from aleator.estimators.table import ROWS_AT_A_TIME, Scaling, Units
 from aleator.heads import Head
 from aleator.losses import Cost, Loss
@@ -96,15 +97,14 @@ class Readout:
         mean, aleatoric, epistemic = rule(mu, expected[:, :, 0])
         return mean, aleatoric[:, None], epistemic[:, None]
 
-    def compare(
-        self, data: Data, rows: NDArray[np.int64], params: Sequence[NDArray[np.float32]], lams: Floats
-    ) -> Floats:
-        """Realised and predicted loss (2, n, Q) of the mixture of members on `rows`, block by block."""
+    def compare(self, left: LeftOut) -> Floats:
+        """Realised and predicted loss (2, n, Q) of the mixture of members on rows left out, block by block."""
+        data, rows = left.data, left.rows
         compared = np.empty((2, len(rows), len(self.units.unit)))
         for lo in range(0, len(rows), ROWS_AT_A_TIME):
             block = rows[lo : lo + ROWS_AT_A_TIME]
-            outputs = [self.outputs(member, data.X[block]) for member in params]
-            mean, aleatoric, epistemic = self.mixed(outputs, lams)
+            outputs = [self.outputs(member, data.X[block]) for member in left.params]
+            mean, aleatoric, epistemic = self.mixed(outputs, left.lams)
             realised = self.losses(self.scaling.restored(data.Y[block]), mean)
             compared[:, lo : lo + len(block)] = realised, aleatoric + epistemic
         return compared

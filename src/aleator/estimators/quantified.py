@@ -153,7 +153,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         `fit` held out in turn take their place: no row is lost, the coverage is close to `coverage` in practice, and is
         not guaranteed. An own cost must grow on both sides of the prediction, or the interval is too short.
         """
-        check_is_fitted(self)
+        said = self.predict_uncertainty(X)
         if not hasattr(self, "scores_"):
             raise ValueError(
                 "predict_interval needs rows to calibrate on: call calibrate(X, y) with held-out rows, not used "
@@ -163,7 +163,6 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         if not (number(coverage) and 0 < coverage < 1):
             raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}.")
-        said = self.predict_uncertainty(X)
         if not intervals.grows(said.loss, said.mean):
             warnings.warn(
                 f"loss {said.loss.name!r} does not grow with the distance from the prediction: what costs little is "

@@ -7,7 +7,6 @@ alone, and what it says is the expected loss -lam g'(z) / f'(z), averaged over t
 Losses are divided by their mean: lam is in units of the mean loss, so it means the same for every loss and every unit.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,15 +84,13 @@ def learn(settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats, par
         reach = np.stack([_reach(network, member, scales, Z, known) for member in params])
         return Quantifiers(network, coupling, scales, unit, np.stack(params), lams, reach)
 
-    def compare(
-        data: engine.Data, held: NDArray[np.int64], params: Sequence[NDArray[np.float32]], lams: Floats
-    ) -> Floats:
-        known = np.setdiff1d(rows, held, assume_unique=True)
-        said = trained(params, lams, known)
+    def compare(left: fitting.LeftOut) -> Floats:
+        held = left.rows
+        said = trained(left.params, left.lams, np.setdiff1d(rows, held, assume_unique=True))
         blocks = [held[lo : lo + ROWS_AT_A_TIME] for lo in range(0, len(held), ROWS_AT_A_TIME)]
         return np.stack([L[held], np.concatenate([said.expected(Z[block]) for block in blocks])])
 
-    training = fitting.training(settings, network, heads.given, heads.joint(coupling), len(rows), compare)
+    training = fitting.training(settings, network, heads.given, heads.joint(coupling), len(rows))
     make_member = fitting.member_maker(settings, data)
     seeds = fitting.member_seeds(settings.random_state, settings.n_members)
     if settings.epochs is None:
@@ -102,7 +99,8 @@ def learn(settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats, par
         fit = fitting.fixed(training, [make_member(rows, seed, settings.epochs) for seed in seeds])
     lams = fitting.lams(settings, int(fit.epochs.max()))[fit.epochs - 1]
     history = fitting.history(fit.history, unit)
-    return Trained(trained(fit.params, lams, rows), fit.held_out, fit.epochs, history)
+    held_out = fitting.held_out(fit.left_out, compare)
+    return Trained(trained(fit.params, lams, rows), held_out, fit.epochs, history)
 
 
 def _reach(

@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,10 @@ def _units(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and all(whole(units, 1) for units in value)
 
 
+def _prior(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 2 and all(number(v) and v > 0 for v in value)
+
+
 _AGAIN = object()  # in place of a y: the rows are new ones for a fitted model
 
 # What each parameter must be. An estimator is checked against the rules for the parameters it has.
@@ -57,10 +61,23 @@ RULES: dict[str, Rule] = {
     "n_members": (lambda v: whole(v, 1), "a whole number >= 1"),
     "rounds": (lambda v: whole(v, 1), "a whole number >= 1"),
     "use_prediction": (_flag, "True or False"),
+    "beta": (lambda v: number(v) and 0 <= v <= 1, "a number in [0, 1]"),
+    "n_passes": (lambda v: whole(v, 1), "a whole number >= 1"),
+    "length_scale": (lambda v: number(v) and v > 0, "a positive number"),
+    "n_particles": (lambda v: whole(v, 1), "a whole number >= 1"),
+    "iterations": (lambda v: whole(v, 1), "a whole number >= 1"),
+    "decay": (lambda v: number(v) and 0 <= v < 1, "a number in [0, 1)"),
+    "fudge": (lambda v: number(v) and v > 0, "a positive number"),
+    "held_out": (lambda v: number(v) and 0 <= v < 1, "a number in [0, 1)"),
+    "prior": (_prior, "a tuple of two positive numbers, shape and rate"),
     "n_jobs": (lambda v: v is None or (whole(abs(v), 1) if isinstance(v, numbers.Integral) else False),
                "a whole number other than 0, or None"),
 }  # fmt: skip
-NAMES = {"activation": ACTIVATIONS, "optimizer": OPTIMIZERS}
+NAMES: dict[str, Iterable[str]] = {
+    "activation": ACTIVATIONS,
+    "optimizer": OPTIMIZERS,
+    "noise": ("held-out", "formula"),
+}
 
 
 def check_parameters(estimator: BaseEstimator) -> None:

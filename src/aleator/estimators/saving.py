@@ -64,19 +64,19 @@ def pack(model: Any, settings: dict[str, Any]) -> tuple[Facts, Arrays]:
 
 def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
     """An estimator with its settings and what `pack` packs; `others` are parameters that a file cannot hold."""
-    model = kind(**facts["params"] | {"hidden": tuple(facts["params"]["hidden"])} | others)
+    params = {name: tuple(value) if isinstance(value, list) else value for name, value in facts["params"].items()}
+    model = kind(**params | others)
     check_parameters(model)
     model.settings_ = model.get_params(deep=False)
     model.history_ = pd.DataFrame(arrays["history"], columns=facts["history"]).astype({"member": int, "epoch": int})
     model.y_is_1d_, model.n_outputs_ = facts["y_is_1d"], facts["n_outputs"]
     if facts["feature_names"]:
         model.feature_names_in_ = np.array(facts["feature_names"], dtype=object)
-    n_losses = model.n_outputs_ if model.per_output else 1
     if "scores_" in arrays:
         model.scores_ = arrays["scores_"]
         check_shapes({"scores_": (model.scores_, np.float64, (len(model.scores_), model.n_outputs_))})
     if "correction 0" in arrays:
-        knots = [arrays[f"correction {k}"] for k in range(n_losses)]
+        knots = [arrays[f"correction {k}"] for k in range(len(arrays["loss_scale_"]))]
         check_shapes({f"correction {k}": (knot, np.float64, (2, knot.shape[-1])) for k, knot in enumerate(knots)})
         model.corrections_ = [Correction(*knot) for knot in knots]
     return model
@@ -140,7 +140,7 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
             "params_": (model.params_, np.float32, (K, model.network_.n_params)),
             "n_epochs_": (model.n_epochs_, np.int64, (K,)),
             "lam_": (model.lam_, np.float64, (K,)),
-            "loss_scale_": (model.loss_scale_, np.float64, (model.network_.n_quantifiers,)),
+            "loss_scale_": (model.loss_scale_, np.float64, (M if model.per_output else 1,)),
             "x_mean": (model.scaling_.x_mean, np.float64, (D,)),
             "x_spread": (model.scaling_.x_spread, np.float64, (D,)),
             "y_mean": (model.scaling_.y_mean, np.float64, (M,)),

@@ -1,0 +1,35 @@
+"""Maximum likelihood with each sample weighted by its variance to the power beta (Seitzer et al., ICLR 2022).
+
+The likelihood's derivative for the mean is (mu - y) / V: where V is large the mean hardly learns, and a region that is
+not fitted yet looks noisy and is given up. The remedy is the factor V^beta, not differentiated: beta = 0 is the
+likelihood, beta = 1 weighs every sample alike. The paper of Gurevich and Stuke, with a small lam, wants the opposite:
+that clean regions count *more*. Which is right depends on whether what looks noisy is noise; `docs/baselines.md` has a
+picture of both.
+"""
+
+from dataclasses import dataclass
+
+from aleator import heads, losses
+from aleator.estimators.network import NetworkRegressor
+from aleator.estimators.settings import PairSettings
+from aleator.heads import Head
+from aleator.losses import Loss
+
+
+@dataclass(eq=False, repr=False)
+class BetaNLLRegressor(PairSettings, NetworkRegressor):
+    """Mean and variance by the beta-NLL.
+
+    loss : "squared" (Gaussian) or "absolute" (Laplace; the weight is then b^beta, with b the expected absolute loss).
+    beta : from 0, maximum likelihood, to 1, where the mean is learned as by the loss alone; its authors advise 0.5.
+    All other parameters and attributes are those of `PairRegressor`.
+    """
+
+    loss: str | Loss = "squared"
+    beta: float = 0.5
+
+    def _head(self) -> Head:
+        return heads.beta_nll(losses.get(self.loss), float(self.beta))
+
+    def _n_members(self) -> int:
+        return 1

@@ -1,0 +1,194 @@
+"""Monte Carlo dropout: a network trained with dropout, asked with dropout too (Gal, Ghahramani, ICML 2016).
+
+Each pass leaves out hidden units at random, the same ones for all rows: a thinned network, a draw from the approximate
+posterior. The T passes are a mixture with a common noise: what they disagree on is the epistemic part, the noise, the
+same everywhere, the aleatoric part. With dropout p, length scale l of the prior and the penalty l2 / (2 n) |w|^2 on the
+mean loss, the paper's model precision tau = (1 - p) l^2 / (2 n decay), sec. 3.4 there, reads
+
+    squared loss:   variance 1 / tau = l2 / (2 (1 - p) l^2)
+    absolute loss:  scale b = l2 / ((1 - p) l^2), the same argument with a Laplace likelihood
+
+in units of the standardised target. Since nobody knows l, the noise is usually found on held-out rows instead.
+"""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+from aleator import engine, heads, losses, mixtures
+from aleator.estimators import fitting, saving
+from aleator.estimators.network import NetworkRegressor, Validation
+from aleator.estimators.reading import new_rows
+from aleator.estimators.settings import RegressorSettings
+from aleator.estimators.table import ROWS_AT_A_TIME, Table
+from aleator.heads import HEADS, Head
+from aleator.losses import Loss
+
+Floats = NDArray[np.float64]
+
+ROWS_FOR_NOISE = 10_000  # at most so many held-out rows tell one number
+
+
+@dataclass(eq=False, repr=False)
+class DropoutRegressor(RegressorSettings, NetworkRegressor):
+    """A network with dropout in training and in prediction.
+
+    Parameters
+    ----------
+    loss : "squared" (Gaussian noise) or "absolute" (Laplace noise).
+    n_passes : thinned networks whose answers are averaged.
+    dropout : chance of a hidden unit to be left out.
+    noise : "held-out" finds the noise under which held-out training rows are likeliest: those that `epochs=None` or
+        `early_stopping` hold out, otherwise five folds in turn. "formula": the model precision above.
+    length_scale : of the prior, for noise="formula" only.
+    All others are those of `PairRegressor`.
+
+    Attributes
+    ----------
+    noise_ : the expected loss that is left if the passes agree, for each output, in the units of the loss.
+    masks_ : (n_passes, hidden units), which units each pass keeps.
+    """
+
+    loss: str | Loss = "squared"
+    n_passes: int = 50
+    _: KW_ONLY
+    noise: str = "held-out"
+    length_scale: float = 1.0
+    dropout: float = 0.1
+
+    shared_layers = 0
+    per_output = True
+    rescale = False
+
+    def _head(self) -> Head:
+        heads.likelihood(losses.get(self.loss))  # refuses what has no noise model
+        return HEADS["plain"]
+
+    def _n_members(self) -> int:
+        return 1
+
+    # ------------------------------------------------------------ fit
+
+    def _fit(self, training: fitting.Training, learned: Table, validation: Validation | None) -> fitting.Fit:
+        fit = super()._fit(training, learned, validation)
+        fold = fitting.random_folds(len(learned.rows), self.seeds_[0])
+        if fit.left_out or self.noise == "formula" or len(np.unique(fold)) == 1:
+            return fit
+        make_member, epochs = fitting.member_maker(self, learned.data), int(self.epochs or fitting.FEWEST)
+
+        def as_long(own: fitting.Rows, seed: int) -> engine.Member:
+            return make_member(own, seed, epochs)
+
+        left_out = fitting.in_turn(training, learned.data, learned.rows, fold, self.seeds_, as_long)
+        return replace(fit, left_out=left_out)
+
+    def _learn_scale(self, left_out: Sequence[fitting.LeftOut]) -> None:
+        rng = np.random.default_rng([self.seeds_[0], 2])
+        self.masks_ = rng.uniform(size=(self.n_passes, sum(self.hidden))) >= self.dropout
+        unit = self.units_.unit
+        self.loss_scale_ = np.ones(len(unit))
+        found = self.noise == "held-out" and left_out
+        self.noise_ = unit * (self._found_noise(left_out) if found else self._noise_by_formula())
+        self._calibrated_by(fitting.held_out(left_out, self._compare))
+
+    def _noise_by_formula(self) -> float:
+        """1 / tau of Gal, Ghahramani 2016, sec. 3.4, and its twin for the absolute loss."""
+        if self.l2 == 0 and self.noise == "formula":
+            raise ValueError("noise='formula' computes the noise from l2, which is 0; set l2 or noise='held-out'.")
+        share = 2.0 if losses.is_squared(self._loss()) else 1.0
+        return self.l2 / (share * (1 - self.dropout) * self.length_scale**2)
+
+    def _found_noise(self, left_out: Sequence[fitting.LeftOut]) -> Floats:
+        """The noise (M,) of largest likelihood on rows left out, in units of the standardised target."""
+        every = -(-sum(len(part.rows) for part in left_out) // ROWS_FOR_NOISE)
+        gaps, weights = [], []
+        for part in left_out:
+            rows = part.rows[::every]
+            passes = self._passes(part.params[0], part.data.X[rows])  # (T, n, M)
+            spread = np.where(self.scaling_.y_spread > 0, self.scaling_.y_spread, 1.0)
+            gaps.append((passes - self.scaling_.restored(part.data.Y[rows])) / spread)
+            weights.append(part.data.weight[rows])
+        gap, weight = np.concatenate(gaps, axis=1), np.concatenate(weights)
+        return np.array([self._best_noise(each, weight) for each in np.moveaxis(gap, 2, 0)])
+
+    def _best_noise(self, gap: Floats, weight: Floats) -> float:
+        """The noise under which rows that the passes miss by `gap` (T, n) are likeliest."""
+        loss = losses.get(self.loss)
+        each = np.asarray(loss(gap, np.zeros_like(gap)))
+        share = 0.5 if losses.is_squared(loss) else 1.0
+
+        def surprise(log_noise: float) -> float:
+            """Minus the log-likelihood of the mixture, up to a constant."""
+            density = -share * (each / np.exp(log_noise) + log_noise)
+            return float(-weight @ logsumexp(density, axis=0))
+
+        largest = float(np.average(each.mean(axis=0), weights=weight))  # no mixture needs more
+        if largest == 0:
+            return 0.0
+        top = np.log(largest)
+        found = minimize_scalar(surprise, bounds=(top - 20, top + 1), method="bounded", options={"xatol": 1e-4})
+        return float(np.exp(found.x))
+
+    def _compare(self, left: fitting.LeftOut) -> Floats:
+        """Realised and predicted loss (2, n, M) of rows left out."""
+        answers = [self._mixed(left.params[0], left.data.X[rows]) for rows in _blocks(left.rows)]
+        mean, aleatoric, epistemic = (np.concatenate(parts) for parts in zip(*answers, strict=True))
+        realised = losses.get(self.loss)(self.scaling_.restored(left.data.Y[left.rows]), mean)
+        return np.stack([realised, aleatoric + epistemic])
+
+    # ------------------------------------------------------------ predict
+
+    def _means(self, X: Any) -> Floats:
+        return self._answers(X)[0]
+
+    def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
+        rows = new_rows(self, X)
+        parts = [self._mixed(self.params_[0], rows[block]) for block in _blocks(np.arange(len(rows)))]
+        mean, aleatoric, epistemic = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return mean, aleatoric, epistemic
+
+    def _mixed(self, params: NDArray[np.float32], X: NDArray[np.floating]) -> tuple[Floats, Floats, Floats]:
+        """Mean, aleatoric and epistemic loss, each (n, M), of the passes."""
+        passes = self._passes(params, X)
+        return mixtures.of(self._loss())(passes, np.broadcast_to(self.noise_, passes.shape))
+
+    def _passes(self, params: NDArray[np.float32], X: NDArray[np.floating]) -> Floats:
+        """Predictions (T, n, M) of the thinned networks, in the target's units."""
+        read = self._readout()
+        return np.stack([read.outputs(self._thinned(params, mask), X)[0] for mask in self.masks_])
+
+    def _thinned(self, params: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """The network without the units that a pass leaves out: what follows a kept unit sees it times 1 / (1 - p)."""
+        thinned, first = params.copy(), 0
+        for weights in self.network_.matrices[1:]:  # those that read hidden units
+            kept = mask[first : first + weights.inputs]
+            weights.of(thinned)[:] *= kept[:, None] / np.float32(1 - self.settings_["dropout"])
+            first += weights.inputs
+        return thinned
+
+    # ------------------------------------------------------------ files
+
+    def _packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        facts, arrays = saving.pack_network(self)
+        return facts, arrays | {"noise_": self.noise_, "masks_": self.masks_}
+
+    @classmethod
+    def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Any:
+        model = saving.unpack_network(cls, facts, arrays)
+        model.noise_, model.masks_ = arrays["noise_"], arrays["masks_"]
+        saving.check_shapes(
+            {
+                "noise_": (model.noise_, np.float64, (model.n_outputs_,)),
+                "masks_": (model.masks_, np.bool_, (model.n_passes, sum(model.hidden))),
+            }
+        )
+        return model
+
+
+def _blocks(rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    return [rows[lo : lo + ROWS_AT_A_TIME] for lo in range(0, len(rows), ROWS_AT_A_TIME)]

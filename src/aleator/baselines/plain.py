@@ -1,0 +1,39 @@
+"""A network without a quantifier: the standard regressor of the paper's figures."""
+
+from dataclasses import dataclass
+from typing import Any, Never
+
+from aleator.estimators.network import NetworkRegressor
+from aleator.estimators.settings import RegressorSettings
+from aleator.heads import HEADS, Head
+from aleator.losses import Loss
+
+
+@dataclass(eq=False, repr=False)
+class PlainRegressor(RegressorSettings, NetworkRegressor):
+    """A neural network trained on the loss alone; it cannot tell how wrong it will be.
+
+    loss : "squared", "absolute", "huber(delta)", "pinball(q)", "logcosh", or a `Loss`. All other parameters, and
+    `history_` and `n_epochs_`, are those of `PairRegressor`.
+    """
+
+    loss: str | Loss = "squared"
+
+    shared_layers = 0
+    per_output = True
+    rescale = False
+
+    def _head(self) -> Head:
+        return HEADS["plain"]
+
+    def _n_members(self) -> int:
+        return 1
+
+    def _learn_scale(self, left_out: Any) -> None:
+        super()._learn_scale(())
+
+    def _answers(self, X: Any) -> Never:
+        raise ValueError(
+            "PlainRegressor has no quantifier, so it cannot tell how wrong it will be; use PairRegressor, or "
+            "LossQuantifier(PlainRegressor()) to keep this regressor."
+        )

@@ -1,0 +1,29 @@
+"""Every estimator of the library by its name, and the file that any of them was saved to."""
+
+from os import PathLike
+from typing import Any
+
+from aleator.baselines import (
+    BetaNLLRegressor,
+    DropoutRegressor,
+    MeanVarianceEnsemble,
+    MeanVarianceRegressor,
+    PBPRegressor,
+    PlainRegressor,
+    SVGDRegressor,
+)
+from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, saving
+
+_PAIRS = (PairRegressor, PairEnsemble, LossQuantifier)
+_NETWORKS = (PlainRegressor, MeanVarianceRegressor, MeanVarianceEnsemble, BetaNLLRegressor, DropoutRegressor)
+MODELS: dict[str, type[Any]] = {
+    model.__name__: model for model in (*_PAIRS, *_NETWORKS, SVGDRegressor, PBPRegressor)
+}  # fmt: skip
+
+
+def load(path: str | PathLike[str], estimator: Any = None) -> Any:
+    """Read a model that `save` wrote. Nothing in the file is executed; a damaged file is refused with a ValueError.
+
+    `estimator` is the regressor of a `LossQuantifier` whose file could not hold it, fitted as it was then.
+    """
+    return saving.load(path, MODELS, estimator)
