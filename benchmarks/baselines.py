@@ -167,7 +167,9 @@ def main():
             print(f"\n{name:16s} {measure:>16s} {'AUC':>16s} {'loss ratio':>10s} {'s a fit':>8s}   {'paper':13s} {'authors code':13s} ours to theirs")  # fmt: skip
             for method, model in methods(loss, name).items():
                 rows = results(loss, name, method, model, table[:, :-1], table[:, -1], options.folds, options.jobs)
-                (error, auc, ratio, _), seconds = rows.mean(axis=0), np.median(rows[:, 3])
+                (error, auc, _, _), seconds = rows.mean(axis=0), np.median(rows[:, 3])
+                realised = rows[:, 0] ** 2 if loss == "squared" else rows[:, 0]  # of folds of equal size
+                ratio = (rows[:, 2] * realised).sum() / realised.sum()
                 e_se, a_se = rows[:, :2].std(axis=0, ddof=1) / np.sqrt(len(rows))
                 authors = AUTHORS.get(method) if loss == "squared" else None
                 digits = 4 if error < 0.5 else 3

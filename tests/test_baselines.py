@@ -1,5 +1,6 @@
 """What each baseline does, against independent slow versions, exact cases and Monte Carlo."""
 
+import itertools
 import math
 
 import numpy as np
@@ -146,19 +147,14 @@ def test_a_plain_network_takes_any_loss():
 
 def thinned_by_hand(model, table, mask):
     """The network of `model` in numpy, with the units outside `mask` silent."""
-    scales, network, params = model.scaling_, model.network_, model.params_[0].astype(np.float64)
-    h = (table - scales.x_mean) * scales.x_scale
-    first = 0
-    for k, weights in enumerate(network.matrices):
-        n_out = weights.columns
-        z = h @ weights.of(params)
-        if k == len(network.matrices) - 1:
-            return (scales.y_mean + scales.y_spread * (z + params[weights.start + weights.inputs * n_out :][:n_out]))[
-                :, 0
-            ]
-        kept = mask[first : first + n_out] / (1 - model.dropout)
-        h = np.maximum(z + weights.bias_of(params), 0) * kept
-        first += n_out
+    scales, params = model.scaling_, model.params_[0].astype(np.float64)
+    *hidden, last = model.network_.matrices
+    h, first = (table - scales.x_mean) * scales.x_scale, 0
+    for weights in hidden:
+        kept = mask[first : first + weights.columns] / (1 - model.dropout)
+        h = np.maximum(h @ weights.of(params) + weights.bias_of(params), 0) * kept
+        first += weights.columns
+    return scales.y_mean[0] + scales.y_spread[0] * ((h @ last.of(params))[:, 0] + params[-1])
 
 
 @pytest.mark.parametrize("hidden", [(50,), (20, 10)])
@@ -227,7 +223,7 @@ def test_a_lone_particle_climbs():
 
 
 def test_the_direction_is_the_formula():
-    """Eq. (8) term by term, the gradient of the kernel by finite differences."""
+    """The formula term by term, the gradient of the kernel by finite differences."""
     rng = np.random.default_rng(0)
     theta, slopes = rng.normal(size=(2, 6, 4))
     apart = ((theta[:, None] - theta[None]) ** 2).sum(axis=2)
@@ -398,7 +394,7 @@ def test_moments_through_a_layer():
 def slow_evidence(x, target, m, v, sizes, variance):
     """Ln Z in torch: moments by the definition of the rectified Gaussian, E[h^2] - E[h]^2."""
     mean, var, at = x, torch.zeros_like(x), 0
-    for k, (I, U) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for k, (I, U) in enumerate(itertools.pairwise(sizes)):
         one = torch.ones(1, dtype=torch.float64)
         mean, var = torch.cat([mean, one]), torch.cat([var, 0 * one])
         W, S = m[at : at + (I + 1) * U].reshape(I + 1, U), v[at : at + (I + 1) * U].reshape(I + 1, U)
@@ -425,7 +421,7 @@ def slow_gamma(a, b, evidence):
 def test_one_row_taken_in(sizes, weight):
     """Every parameter after one step, against automatic differentiation of an independent evidence."""
     rng = np.random.default_rng(0)
-    P = sum((I + 1) * U for I, U in zip(sizes[:-1], sizes[1:], strict=True))
+    P = sum((I + 1) * U for I, U in itertools.pairwise(sizes))
     m, v, noise = rng.normal(size=P), rng.uniform(0.05, 0.5, size=P), np.array([6.0, 5.0])
     x, target = rng.normal(size=(1, sizes[0])), rng.normal(size=(1, sizes[-1]))
     at_m, at_v = (torch.tensor(a, requires_grad=True) for a in (m, v))

@@ -183,7 +183,7 @@ def likelihood(loss: Loss) -> Head:
 
 @functools.cache
 def beta_nll(loss: Loss, beta: float) -> Head:
-    """The likelihood times spread^beta, which is not differentiated (Seitzer et al. 2022, eq. 5).
+    """The likelihood times spread^beta, which is not differentiated (Seitzer et al. 2022).
 
     beta = 0 is the likelihood. beta = 1 gives the regressor the derivative of the plain loss: every sample counts
     alike. Values at different spreads do not compare, so models are judged by the likelihood.

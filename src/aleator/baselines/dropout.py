@@ -3,7 +3,7 @@
 Each pass leaves out hidden units at random, the same ones for all rows: a thinned network, a draw from the approximate
 posterior. The T passes are a mixture with a common noise: what they disagree on is the epistemic part, the noise, the
 same everywhere, the aleatoric part. With dropout p, length scale l of the prior and the penalty l2 / (2 n) |w|^2 on the
-mean loss, the paper's model precision tau = (1 - p) l^2 / (2 n decay), sec. 3.4 there, reads
+mean loss, their model precision tau = (1 - p) l^2 / (2 n decay) reads
 
     squared loss:   variance 1 / tau = l2 / (2 (1 - p) l^2)
     absolute loss:  scale b = l2 / ((1 - p) l^2), the same argument with a Laplace likelihood
@@ -97,7 +97,7 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
         self._calibrated_by(fitting.held_out(left_out, self._compare))
 
     def _noise_by_formula(self) -> float:
-        """1 / tau of Gal, Ghahramani 2016, sec. 3.4, and its twin for the absolute loss."""
+        """1 / tau of Gal, Ghahramani 2016, and its twin for the absolute loss."""
         if self.l2 == 0 and self.noise == "formula":
             raise ValueError("noise='formula' computes the noise from l2, which is 0; set l2 or noise='held-out'.")
         share = 2.0 if losses.is_squared(self._loss()) else 1.0

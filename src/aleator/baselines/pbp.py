@@ -1,24 +1,30 @@
 """Probabilistic backpropagation (Hernandez-Lobato, Adams 2015): each weight a Gaussian, each row one pass of moments.
 
-Every weight is N(m, v), the noise precision Gamma(a, b), the weight precision Gamma(a_w, b_w). A sample is taken in by
+Every weight is N(m, v), the noise precision Gamma(a, b), the weight precision Gamma(a_w, b_w). A row is taken in by
 assumed density filtering: the moments of the output are propagated through the layers, and with the evidence
 
-    ln Z = ln N(y; m_out, v_out + b / (a - 1))                                        eq. (13) there
+    (1)  ln Z = ln N(y; m_out, v_out + b / (a - 1))
 
-every weight moves to the Gaussian, and the noise to the Gamma, whose moments match:
+every weight moves to the Gaussian, and the noise precision to the Gamma, whose moments match:
 
-    m += v dlnZ/dm,     v -= v^2 [(dlnZ/dm)^2 - 2 dlnZ/dv]                            eq. (6)
-    a, b from Z, Z_1, Z_2, the evidence at noise b/(a-1), b/a, b/(a+1)                 eq. (7), (8)
+    (2)  m += v dlnZ/dm,    v -= v^2 [(dlnZ/dm)^2 - 2 dlnZ/dv]
+    (3)  a' = 1 / (Z_2 Z / Z_1^2 (a + 1) / a - 1),    b' = 1 / (Z_2 / Z_1 (a + 1) / b - Z_1 / Z a / b),
 
-After each pass over the rows the prior factor of every weight is refined once by expectation propagation: it is taken
-out, and moment matching with it alone, ln N(0; m, v + b_w / (a_w - 1)), puts it in again.
+Z_1 and Z_2 the evidence at noise b / a and b / (a + 1). After each pass over the rows the prior factor of every weight
+is refined once by expectation propagation: it is taken out, and (2) and (3) with it alone,
 
-A linear layer multiplies by W / sqrt(I), the bias one of its I inputs. For x ~ N(mu, s^2), alpha = mu / s, the moments
-of max(x, 0) and, by the theorem of Price, their derivatives are closed forms in the normal density and distribution:
+    (4)  ln Z = ln N(0; m, v + b_w / (a_w - 1)),
 
-    E = mu Phi + s phi                                  dE/dmu = Phi                dE/ds^2 = phi / (2 s)
-    V = s^2 [Phi + alpha^2 Phi Phi' + alpha phi (Phi' - Phi) - phi^2], Phi' = Phi(-alpha)
-                                                        dV/dmu = 2 E Phi'           dV/ds^2 = Phi - E phi / s
+put it in again. A linear layer multiplies by W / sqrt(I), the bias one of its I inputs:
+
+    (5)  m_z = sum m_x m_w / sqrt(I),    v_z = sum [(m_x^2 + v_x) v_w + v_x m_w^2] / I
+
+For x ~ N(mu, s^2), alpha = mu / s, the moments of max(x, 0) and, by the theorem of Price, their derivatives are closed
+forms in the normal density phi and distribution Phi at alpha, with Phi' = Phi(-alpha):
+
+    (6)  E = mu Phi + s phi                                             dE/dmu = Phi       dE/ds^2 = phi / (2 s)
+    (7)  V = s^2 [Phi + alpha^2 Phi Phi' + alpha phi (Phi' - Phi) - phi^2]
+                                                                        dV/dmu = 2 E Phi'  dV/ds^2 = Phi - E phi / s
 
 A row of weight w is w observations of the same y: one observation with noise precision w gamma, times gamma^((w-1)/2).
 """
@@ -34,6 +40,7 @@ from numpy.typing import NDArray
 
 from aleator import engine, heads, losses
 from aleator.compiled import jit
+from aleator.engine.kernels import FARTHEST
 from aleator.estimators import fitting, saving
 from aleator.estimators.quantified import QuantifiedRegressor
 from aleator.estimators.reading import check_parameters, columns, new_rows, training_rows
@@ -52,7 +59,7 @@ kernel = jit(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "
 
 @kernel
 def relu_moments(mu, variance):  # type: ignore[no-untyped-def]
-    """E and V of max(x, 0) for x ~ N(mu, variance), and Phi(alpha), Phi(-alpha), phi(alpha) / s for the derivatives."""
+    """(6), (7): E and V of max(x, 0) for x ~ N(mu, variance), and Phi, Phi', phi / s for their derivatives."""
     s = math.sqrt(variance)
     alpha = mu / s
     Phi, rest = 0.5 * math.erfc(-alpha * math.sqrt(0.5)), 0.5 * math.erfc(alpha * math.sqrt(0.5))
@@ -64,7 +71,7 @@ def relu_moments(mu, variance):  # type: ignore[no-untyped-def]
 
 @kernel
 def gamma_update(a, b, ln_z, ln_z1, ln_z2):  # type: ignore[no-untyped-def]
-    """Shape and rate of the Gamma whose moments match, eq. (7) and (8); as they were where that is not one."""
+    """(3): shape and rate of the Gamma whose moments match; as they were where that is not one."""
     new_a = 1.0 / (math.exp(ln_z2 - 2.0 * ln_z1 + ln_z) * (a + 1.0) / a - 1.0)
     new_b = 1.0 / (math.exp(ln_z2 - ln_z1) * (a + 1.0) / b - math.exp(ln_z1 - ln_z) * a / b)
     if 1.0 < new_a < MOST and 0.0 < new_b < MOST:
@@ -79,7 +86,7 @@ def ln_normal(miss, variance):  # type: ignore[no-untyped-def]
 
 @kernel
 def linear(x, x_var, x_at, m, v, at, I, U, out, out_var, out_at):  # type: ignore[no-untyped-def]
-    """Moments (U,) of x W / sqrt(I), from those of x (I,) and W (I, U), all independent."""
+    """(5): moments (U,) of x W / sqrt(I), from those of x (I,) and W (I, U), all independent."""
     for j in range(U):
         out[out_at + j] = 0.0
         out_var[out_at + j] = 0.0
@@ -122,7 +129,7 @@ def forward(x, x_var, z, z_var, slopes, m, v, sizes):  # type: ignore[no-untyped
 
 @kernel
 def take_in(x, x_var, x_at, by, by_var, by_at, m, v, at, I, U, back, back_var):  # type: ignore[no-untyped-def]
-    """Eq. (6) for the weights of a layer, given dlnZ by the moments of its outputs; back, back_var: by those of x."""
+    """(2) for the weights of a layer, given dlnZ by the moments of its outputs; back, back_var: by those of x."""
     root, share = 1.0 / math.sqrt(I), 1.0 / I
     for i in range(I):
         mu, variance = x[x_at + i], x_var[x_at + i]
@@ -164,7 +171,7 @@ def filter_rows(X, shift, scale, Y, weight, order, sizes, m, v, noise, totals): 
         for o in range(units - M, units):
             miss = Y[row, o - units + M] - z[o]
             variance = z_var[o] + b / (a - 1.0) / w
-            ln_z += ln_normal(miss, variance)
+            ln_z += ln_normal(miss, variance)  # (1)
             ln_z1 += ln_normal(miss, z_var[o] + b / a / w)
             ln_z2 += ln_normal(miss, z_var[o] + b / (a + 1.0) / w)
             by[o], by_var[o] = miss / variance, 0.5 * (miss * miss / variance - 1.0) / variance
@@ -181,7 +188,7 @@ def filter_rows(X, shift, scale, Y, weight, order, sizes, m, v, noise, totals): 
                 for j in range(sizes[k]):
                     o = z_at - sizes[k] + j
                     E, Phi, rest, density = x[x_at + j], slopes[0, o], slopes[1, o], slopes[2, o]
-                    by[o] = back[j] * Phi + back_var[j] * 2.0 * E * rest
+                    by[o] = back[j] * Phi + back_var[j] * 2.0 * E * rest  # the derivatives beside (6) and (7)
                     by_var[o] = back[j] * 0.5 * density + back_var[j] * (Phi - E * density)
 
 
@@ -203,7 +210,7 @@ def refine_prior(m, v, precision, factor_m, factor_v, factor_a, factor_b):  # ty
         mean = var * cavity_m
         total = var + b / (a - 1.0)
         ln_z, ln_z1, ln_z2 = ln_normal(mean, total), ln_normal(mean, var + b / a), ln_normal(mean, var + b / (a + 1.0))
-        by_m, by_v = -mean / total, 0.5 * (mean * mean / total - 1.0) / total
+        by_m, by_v = -mean / total, 0.5 * (mean * mean / total - 1.0) / total  # of (4)
         new_m, new_v = mean + var * by_m, var - var * var * (by_m * by_m - 2.0 * by_v)
         if not (LEAST_VARIANCE < new_v < MOST and abs(new_m) < MOST):
             continue
@@ -224,7 +231,7 @@ def predict_rows(X, shift, scale, sizes, m, v, mean, variance):  # type: ignore[
     z, z_var, slopes = np.zeros(units), np.zeros(units), np.zeros((3, units))
     for row in range(X.shape[0]):
         for i in range(D):
-            x[i] = min(max((X[row, i] - shift[i]) * scale[i], -1e4), 1e4)
+            x[i] = min(max((X[row, i] - shift[i]) * scale[i], -FARTHEST), FARTHEST)
         forward(x, x_var, z, z_var, slopes, m, v, sizes)
         for o in range(M):
             mean[row, o], variance[row, o] = z[units - M + o], z_var[units - M + o]

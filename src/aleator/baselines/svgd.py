@@ -7,9 +7,9 @@ posterior, with n rows and L the mean loss of a minibatch, is
     + (P ln lambda - lambda |w|^2) / 2              P weights and biases, each N(0, 1/lambda)
     + a (ln gamma + ln lambda) - b (gamma + lambda)        Gamma(a, b) on both, in the logarithm
 
-and all particles move together along (their eq. 8)
+and all particles move together along
 
-    phi(theta_i) = 1/M sum_j [k(theta_j, theta_i) grad ln p(theta_j) + grad_j k(theta_j, theta_i)].
+    (1)  phi(theta_i) = 1/M sum_j [k(theta_j, theta_i) grad ln p(theta_j) + grad_j k(theta_j, theta_i)].
 
 Prediction: the mean over particles; the aleatoric part is the mean of 1/gamma, the epistemic part their disagreement.
 """
@@ -71,7 +71,7 @@ def _step(theta, squares, phi, decay, rate, fudge):  # type: ignore[no-untyped-d
 
 
 def direction(theta: Floats, slopes: Floats) -> Floats:
-    """Where the particles go: phi (M, P), eq. (8) of Liu, Wang, with slopes grad ln p(theta_j) at each of them.
+    """Where the particles go: phi (M, P) of (1), with slopes grad ln p(theta_j) at each of them.
 
     Kernel exp(-|a - b|^2 / (2 h^2)) with h^2 = median |a - b|^2 / (2 ln(M + 1)), the median over all M^2 pairs.
     """
