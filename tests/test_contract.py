@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
+from threadpoolctl import threadpool_limits
 
 import aleator
 from aleator.baselines import MeanVarianceEnsemble, MeanVarianceRegressor
@@ -106,6 +107,17 @@ def test_same_seed_same_bits(name):
     if "n_jobs" in inspect.signature(MODELS[name]).parameters:
         for n_jobs in (1, 2, 4):
             np.testing.assert_array_equal(bits(random_state=3, n_jobs=n_jobs), first)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "LossQuantifier"])  # whose Ridge is not ours
+def test_same_bits_with_any_number_of_threads_of_blas(name):
+    wide = np.random.default_rng(0).normal(size=(300, 40))
+    target = wide[:, 0] + wide[:, 1] ** 2
+    bits = []
+    for threads in (1, 4):
+        with threadpool_limits(threads):
+            bits.append(model(name, hidden=(120,)).fit(wide, target).predict(wide))
+    np.testing.assert_array_equal(*bits)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -23,11 +23,13 @@ from scipy.special import logsumexp
 from aleator import engine, heads, losses, mixtures
 from aleator.estimators import fitting, saving
 from aleator.estimators.network import NetworkRegressor, Validation
+from aleator.estimators.prediction import by_blocks
 from aleator.estimators.reading import new_rows
 from aleator.estimators.settings import RegressorSettings
-from aleator.estimators.table import ROWS_AT_A_TIME, Table
+from aleator.estimators.table import Table
 from aleator.heads import HEADS, Head
 from aleator.losses import Loss
+from aleator.mixtures import Parts
 
 Floats = NDArray[np.float64]
 
@@ -136,8 +138,7 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
 
     def _compare(self, left: fitting.LeftOut) -> Floats:
         """Realised and predicted loss (2, n, M) of rows left out."""
-        answers = [self._mixed(left.params[0], left.data.X[rows]) for rows in _blocks(left.rows)]
-        mean, aleatoric, epistemic = (np.concatenate(parts) for parts in zip(*answers, strict=True))
+        mean, aleatoric, epistemic = by_blocks(lambda X: self._mixed(left.params[0], X), left.data.X[left.rows])
         realised = losses.get(self.loss)(self.scaling_.restored(left.data.Y[left.rows]), mean)
         return np.stack([realised, aleatoric + epistemic])
 
@@ -146,13 +147,10 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
     def _means(self, X: Any) -> Floats:
         return self._answers(X)[0]
 
-    def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
-        rows = new_rows(self, X)
-        parts = [self._mixed(self.params_[0], rows[block]) for block in _blocks(np.arange(len(rows)))]
-        mean, aleatoric, epistemic = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return mean, aleatoric, epistemic
+    def _answers(self, X: Any) -> Parts:
+        return by_blocks(lambda rows: self._mixed(self.params_[0], rows), new_rows(self, X))
 
-    def _mixed(self, params: NDArray[np.float32], X: NDArray[np.floating]) -> tuple[Floats, Floats, Floats]:
+    def _mixed(self, params: NDArray[np.float32], X: NDArray[np.floating]) -> Parts:
         """Mean, aleatoric and epistemic loss, each (n, M), of the passes."""
         passes = self._passes(params, X)
         return mixtures.of(self._loss())(passes, np.broadcast_to(self.noise_, passes.shape))
@@ -188,7 +186,3 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
             }
         )
         return model
-
-
-def _blocks(rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    return [rows[lo : lo + ROWS_AT_A_TIME] for lo in range(0, len(rows), ROWS_AT_A_TIME)]

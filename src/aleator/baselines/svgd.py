@@ -26,12 +26,13 @@ from numpy.typing import NDArray
 from aleator import engine, heads, losses, mixtures
 from aleator.compiled import jit
 from aleator.estimators import fitting, saving
-from aleator.estimators.prediction import Readout
+from aleator.estimators.prediction import Readout, by_blocks
 from aleator.estimators.quantified import QuantifiedRegressor
 from aleator.estimators.reading import check_parameters, columns, new_rows, training_rows
-from aleator.estimators.table import ROWS_AT_A_TIME, Scaling, Table, Units, table
+from aleator.estimators.table import Scaling, Table, Units, table
 from aleator.heads import HEADS
 from aleator.losses import Loss
+from aleator.mixtures import Parts
 
 Floats = NDArray[np.float64]
 
@@ -280,13 +281,13 @@ class SVGDRegressor(QuantifiedRegressor):
     def _means(self, X: Any) -> Floats:
         return self._answers(X)[0]
 
-    def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
-        rows, rule, parts = new_rows(self, X), mixtures.of(self._loss()), []
-        for lo in range(0, len(rows), ROWS_AT_A_TIME):
-            mu = self._particles(rows[lo : lo + ROWS_AT_A_TIME])  # (M, n, m)
-            parts.append(rule(mu, np.broadcast_to(self.noise_[:, None], mu.shape)))
-        mean, aleatoric, epistemic = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return mean, aleatoric, epistemic
+    def _answers(self, X: Any) -> Parts:
+        return by_blocks(self._mixed, new_rows(self, X))
+
+    def _mixed(self, X: NDArray[np.floating]) -> Parts:
+        """Mean, aleatoric and epistemic loss, each (n, m), of the particles."""
+        mu = self._particles(X)
+        return mixtures.of(self._loss())(mu, np.broadcast_to(self.noise_[:, None], mu.shape))
 
     def _loss(self) -> Loss:
         return losses.get(self.settings_["loss"])

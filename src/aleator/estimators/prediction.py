@@ -1,6 +1,6 @@
 """What a model says about rows: from the networks' outputs to predictions and losses in the user's units."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from aleator.estimators.fitting import LeftOut
 from aleator.estimators.table import ROWS_AT_A_TIME, Scaling, Units
 from aleator.heads import Head
 from aleator.losses import Cost, Loss
+from aleator.mixtures import Parts
 
 Floats = NDArray[np.float64]
 
@@ -64,6 +65,13 @@ class Prediction:
         return pd.DataFrame(columns, index=self.index if index is None else index)
 
 
+def by_blocks(answer: Callable[[NDArray[np.floating]], Parts], X: NDArray[np.floating]) -> Parts:
+    """What `answer` says of the rows of X, asked a block at a time: the memory of many members is that of a block."""
+    parts = [answer(X[lo : lo + ROWS_AT_A_TIME]) for lo in range(0, len(X), ROWS_AT_A_TIME)]
+    mean, aleatoric, epistemic = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return mean, aleatoric, epistemic
+
+
 @dataclass(frozen=True)
 class Readout:
     """How the outputs of a network are read: the head's meaning of xi, and the scaling and units of the table."""
@@ -79,9 +87,7 @@ class Readout:
         y_r, xi = forward(self.network, params, X, self.scaling.x_mean, self.scaling.x_scale)
         return self.scaling.restored(y_r), xi
 
-    def mixed(
-        self, outputs: Sequence[tuple[Floats, NDArray[np.float32]]], lams: Floats
-    ) -> tuple[Floats, Floats, Floats]:
+    def mixed(self, outputs: Sequence[tuple[Floats, NDArray[np.float32]]], lams: Floats) -> Parts:
         """Mean (n, M), aleatoric and epistemic loss (n, Q) of the mixture of members."""
         if self.head.expected_loss is None:
             raise ValueError(f"the head {self.head.name!r} has no quantifier, so there is no uncertainty to tell.")
