@@ -296,32 +296,48 @@ def test_the_gradient_of_the_posterior(loss, hidden):
         np.testing.assert_allclose(slope, at.grad.numpy(), rtol=2e-4, atol=2e-4 * np.abs(slope).max())
 
 
-def test_one_particle_is_the_maximum_a_posteriori():
-    """SVGDRegressor(n_particles=1) is gradient ascent on the log posterior: followed step by step in torch."""
+@pytest.mark.parametrize(
+    ("n_particles", "batch_size", "loss"), [(1, 90, "squared"), (1, 90, "absolute"), (4, 40, "squared")]
+)
+def test_every_step_in_slow_motion(n_particles, batch_size, loss, monkeypatch):
+    """The whole fit followed in torch: log posterior by automatic differentiation, the direction by its formula.
+
+    With one particle this is gradient ascent to the maximum a posteriori.
+    """
     table, target = X[:90, :4], y[:90]
-    settings = {"hidden": (5,), "iterations": 60, "batch_size": 90, "held_out": 0.0, "learning_rate": 0.01}
-    ours = SVGDRegressor(n_particles=1, **settings).fit(table, target)
+    seen = []
+    gradient = svgd.Posterior.gradient
+
+    def recording(self, theta, rows):
+        seen.append((theta.copy(), rows))
+        return gradient(self, theta, rows)
+
+    monkeypatch.setattr(svgd.Posterior, "gradient", recording)
+    settings = {"hidden": (5,), "iterations": 40, "batch_size": batch_size, "held_out": 0.0, "learning_rate": 0.01}
+    ours = SVGDRegressor(loss, n_particles, **settings).fit(table, target)
     scaled = torch.tensor((table - table.mean(axis=0)) / table.std(axis=0))
     goal = torch.tensor((target - target.mean()) / target.std())
-    begun = []
-    start = svgd.Posterior.start
-    svgd.Posterior.start = lambda *args: begun.append(start(*args)) or begun[-1]
-    try:
-        SVGDRegressor(n_particles=1, **settings | {"iterations": 1}).fit(table, target)
-    finally:
-        svgd.Posterior.start = start
-    theta = torch.tensor(begun[0][0], requires_grad=True)
-    squares = None
-    for _ in range(60):
-        theta.grad = None
-        slow_log_posterior(theta, [(4, 5), (5, 1)], scaled, goal, 90.0, (1.0, 0.1), "squared").backward()
-        g = theta.grad
-        squares = g**2 if squares is None else 0.9 * squares + 0.1 * g**2
-        with torch.no_grad():
-            theta += 0.01 * g / (1e-6 + torch.sqrt(squares))
-    np.testing.assert_allclose(ours.params_[0], theta[:-2].detach(), atol=1e-3)
-    noise = math.exp(-theta[-2].item()) * target.var()
-    assert ours.noise_[0, 0] == pytest.approx(noise, rel=1e-3)
+    theta, squares = torch.tensor(seen[0][0]), None
+    assert {len(rows) for _, rows in seen} == {batch_size}
+    assert set(np.concatenate([rows for _, rows in seen])) == set(range(90))  # all rows have their turn
+    for _, rows in seen:
+        slopes = torch.zeros_like(theta)
+        for i in range(n_particles):
+            one = theta[i].clone().requires_grad_()
+            shapes, prior = [(4, 5), (5, 1)], (1.0, 0.1)
+            slow_log_posterior(one, shapes, scaled[rows], goal[rows], 90.0, prior, loss).backward()
+            slopes[i] = one.grad
+        phi = slopes
+        if n_particles > 1:
+            apart = torch.cdist(theta, theta) ** 2
+            h2 = 0.5 * np.median(apart) / math.log(n_particles + 1)
+            k = torch.exp(-apart / (2 * h2))
+            repulsion = (k[:, :, None] * (theta[:, None] - theta[None]) / h2).sum(dim=1)
+            phi = (k @ slopes + repulsion) / n_particles
+        squares = phi**2 if squares is None else 0.9 * squares + 0.1 * phi**2
+        theta = theta + 0.01 * phi / (1e-6 + torch.sqrt(squares))
+    np.testing.assert_allclose(ours.params_, theta[:, :-2], atol=2e-3)
+    np.testing.assert_allclose(ours.noise_[:, 0], torch.exp(-theta[:, -2]).numpy() * ours.units_.unit[0], rtol=5e-3)
 
 
 def test_particles_are_a_mixture_with_the_noise_of_held_out_rows():

@@ -12,6 +12,7 @@ in units of the standardised target. Since nobody knows l, the noise is usually 
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -158,7 +159,8 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
     def _passes(self, params: NDArray[np.float32], X: NDArray[np.floating]) -> Floats:
         """Predictions (T, n, M) of the thinned networks, in the target's units."""
         read = self._readout()
-        return np.stack([read.outputs(self._thinned(params, mask), X)[0] for mask in self.masks_])
+        with ThreadPoolExecutor(fitting.threads(self.n_jobs)) as pool:
+            return np.stack(list(pool.map(lambda mask: read.outputs(self._thinned(params, mask), X)[0], self.masks_)))
 
     def _thinned(self, params: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
         """The network without the units that a pass leaves out: what follows a kept unit sees it times 1 / (1 - p)."""
