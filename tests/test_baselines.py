@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -197,8 +198,53 @@ def test_the_model_precision_of_dropout():
     decay = 0.4 / (2 * n) / 2  # ours is the mean of (y - f)^2, twice theirs, plus l2 / (2 n) |w|^2
     tau = (1 - 0.2) * 0.5**2 / (2 * n * decay)
     assert model.noise_[0] == pytest.approx(y.var() / tau)
+    # Laplace: n |y - f| / b + (1 - p) l^2 / 2 |w|^2 is n / b times the mean of |y - f| plus l2 / (2 n) |w|^2
+    absolute = model.set_params(loss="absolute").fit(X, y)
+    assert absolute.noise_[0] == pytest.approx(y.std() * 0.4 / ((1 - 0.2) * 0.5**2))
     with pytest.raises(ValueError, match="from l2, which is 0"):
         DropoutRegressor(noise="formula", l2=0.0, epochs=5).fit(X, y)
+
+
+def test_the_noise_of_dropout_is_that_of_rows_not_seen():
+    """A wide network that learns its hundred rows by heart: their own residuals would say there is no noise."""
+    rng = np.random.default_rng(0)
+    table, target = rng.normal(size=(100, 8)), rng.normal(size=100)
+    model = DropoutRegressor(hidden=(200,), dropout=0.02, l2=0.0, epochs=400).fit(table, target)
+    assert np.mean((model.predict(table) - target) ** 2) < 0.35
+    assert model.noise_[0] > 0.5
+
+
+def test_the_noise_of_dropout_goes_by_weight():
+    rng = np.random.default_rng(0)
+    table = rng.uniform(-1, 1, size=(2000, 2))
+    noisy = np.arange(2000) % 2 == 0
+    target = table[:, 0] + np.where(noisy, 1.0, 0.1) * rng.normal(size=2000)
+    low, high = (
+        DropoutRegressor(dropout=0.02, epochs=40).fit(table, target, sample_weight=np.where(noisy, w, 1)).noise_[0]
+        for w in (0.001, 1000)
+    )
+    assert low < 0.1 < 0.6 < high
+
+
+def test_changing_a_parameter_later_changes_nothing():
+    for model in (DropoutRegressor(epochs=5, n_passes=4), SVGDRegressor(iterations=20), PBPRegressor(epochs=2)):
+        before = model.fit(X, y).predict_loss(X)
+        model.set_params(loss="absolute", hidden=(3,))
+        if isinstance(model, DropoutRegressor):
+            model.set_params(dropout=0.7, n_passes=2)
+        np.testing.assert_array_equal(model.predict_loss(X), before)
+
+
+def test_a_plain_network_trains_no_judges(monkeypatch):
+    """Five networks to find the number of epochs and one to keep; a pair trains five more to learn its scale."""
+    counted = []
+    begin = engine.begin
+    for module in (engine.train.__globals__, fitting.__dict__):
+        monkeypatch.setitem(module, "begin", lambda *arguments: counted.append(1) or begin(*arguments))
+    PlainRegressor(n_jobs=1).fit(X, y)
+    assert len(counted) == 6
+    PairRegressor(n_jobs=1).fit(X, y)
+    assert len(counted) == 6 + 11
 
 
 def test_the_noise_is_the_likeliest():
@@ -245,14 +291,14 @@ def test_particles_take_the_shape_of_a_gaussian():
     covariance, mean = np.array([[1.0, 0.6], [0.6, 2.0]]), np.array([1.0, -2.0])
     inverse = np.linalg.inv(covariance)
     start = np.random.default_rng(0).normal(size=(200, 2))
-    moved = svgd.transport(start, lambda theta: -(theta - mean) @ inverse, 3000, learning_rate=0.05)
-    moved = svgd.transport(moved, lambda theta: -(theta - mean) @ inverse, 2000, learning_rate=0.005)
+    moved = svgd.transport(start, lambda theta, t: -(theta - mean) @ inverse, 3000, learning_rate=0.05)
+    moved = svgd.transport(moved, lambda theta, t: -(theta - mean) @ inverse, 2000, learning_rate=0.005)
     np.testing.assert_allclose(moved.mean(axis=0), mean, atol=0.05)
     np.testing.assert_allclose(np.cov(moved.T), covariance, rtol=0.05)
 
 
 def slow_log_posterior(theta, shapes, table, target, total, prior, loss):
-    """One particle's log posterior in torch, written from the model."""
+    """One particle's log posterior in torch, written from the model; table (n, d), target (n, m)."""
     w, ln_gamma, ln_lambda = theta[:-2], theta[-2], theta[-1]
     h, at = table, 0
     for k, (I, U) in enumerate(shapes):
@@ -262,37 +308,36 @@ def slow_log_posterior(theta, shapes, table, target, total, prior, loss):
         h = h @ W + w[at + I * U : at + I * U + U]
         h = h if last else torch.relu(h)
         at += (I + 1) * U
-    miss = target - h[:, 0]
     gamma = torch.exp(ln_gamma)
     if loss == "squared":
-        likelihood = torch.distributions.Normal(0.0, gamma**-0.5).log_prob(miss)
+        likelihood = torch.distributions.Normal(0.0, gamma**-0.5).log_prob(target - h)
     else:
-        likelihood = torch.distributions.Laplace(0.0, 1 / gamma).log_prob(miss)
+        likelihood = torch.distributions.Laplace(0.0, 1 / gamma).log_prob(target - h)
     weights = torch.distributions.Normal(0.0, torch.exp(-0.5 * ln_lambda)).log_prob(w).sum()
     hyper = torch.distributions.Gamma(*prior)
     # densities of the logarithms: times the precision
     precisions = hyper.log_prob(gamma) + ln_gamma + hyper.log_prob(torch.exp(ln_lambda)) + ln_lambda
-    return total * likelihood.mean() + weights + precisions
+    return total * likelihood.sum(dim=1).mean() + weights + precisions
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 @pytest.mark.parametrize("hidden", [(7,), (6, 5)])
-def test_the_gradient_of_the_posterior(loss, hidden):
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_gradient_of_the_posterior(loss, hidden, outputs):
     rng = np.random.default_rng(0)
-    table, target = rng.normal(size=(40, 3)), rng.normal(size=40).astype(np.float32)
-    data = engine.Data(table, np.zeros(3), np.ones(3), target[:, None], np.ones(40), np.array([[0.0, 1, 1, 1]]))
-    network = engine.network(3, hidden, n_outputs=1, n_quantifiers=0)
+    table, target = rng.normal(size=(40, 3)), rng.normal(size=(40, outputs)).astype(np.float32)
+    frame = np.tile([0.0, 1, 1, 1], (outputs, 1))
+    data = engine.Data(table, np.zeros(3), np.ones(3), target, np.ones(40), frame)
+    network = engine.network(3, hidden, n_outputs=outputs, n_quantifiers=0)
     plan = engine.Plan(network, losses.get(loss), heads.HEADS["plain"], 40)
-    posterior = svgd.Posterior(plan, data, 123.0, (1.5, 0.2))
+    posterior = svgd.Posterior(plan, data, 123.0, outputs, (1.5, 0.2))
     theta = rng.normal(size=(3, network.n_params + 2)).astype(np.float32).astype(np.float64)
     slopes, _ = posterior.gradient(theta, np.arange(40))
-    shapes = list(zip((3, *hidden), (*hidden, 1), strict=True))
+    shapes = list(itertools.pairwise((3, *hidden, outputs)))
+    data = torch.tensor(table), torch.tensor(target.astype(float))
     for particle, slope in zip(theta, slopes, strict=True):
         at = torch.tensor(particle, requires_grad=True)
-        value = slow_log_posterior(
-            at, shapes, torch.tensor(table), torch.tensor(target.astype(float)), 123.0, (1.5, 0.2), loss
-        )
-        value.backward()
+        slow_log_posterior(at, shapes, *data, 123.0, (1.5, 0.2), loss).backward()
         np.testing.assert_allclose(slope, at.grad.numpy(), rtol=2e-4, atol=2e-4 * np.abs(slope).max())
 
 
@@ -316,7 +361,7 @@ def test_every_step_in_slow_motion(n_particles, batch_size, loss, monkeypatch):
     settings = {"hidden": (5,), "iterations": 40, "batch_size": batch_size, "held_out": 0.0, "learning_rate": 0.01}
     ours = SVGDRegressor(loss, n_particles, **settings).fit(table, target)
     scaled = torch.tensor((table - table.mean(axis=0)) / table.std(axis=0))
-    goal = torch.tensor((target - target.mean()) / target.std())
+    goal = torch.tensor((target - target.mean()) / target.std())[:, None]
     theta, squares = torch.tensor(seen[0][0]), None
     assert {len(rows) for _, rows in seen} == {batch_size}
     assert set(np.concatenate([rows for _, rows in seen])) == set(range(90))  # all rows have their turn
@@ -337,26 +382,69 @@ def test_every_step_in_slow_motion(n_particles, batch_size, loss, monkeypatch):
         squares = phi**2 if squares is None else 0.9 * squares + 0.1 * phi**2
         theta = theta + 0.01 * phi / (1e-6 + torch.sqrt(squares))
     np.testing.assert_allclose(ours.params_, theta[:, :-2], atol=2e-3)
-    np.testing.assert_allclose(ours.noise_[:, 0], torch.exp(-theta[:, -2]).numpy() * ours.units_.unit[0], rtol=5e-3)
+    unit = target.var() if loss == "squared" else target.std()
+    np.testing.assert_allclose(ours.noise_[:, 0], unit * torch.exp(-theta[:, -2]).numpy(), rtol=5e-3)
 
 
-def test_particles_are_a_mixture_with_the_noise_of_held_out_rows():
-    for loss in ("squared", "absolute"):
-        model = SVGDRegressor(loss, iterations=300).fit(X, y)
-        assert model.params_.shape[0] == model.noise_.shape[0] == 20
-        mu = model._particles(X)[:, :, 0]
-        mean, aleatoric, epistemic = mixtures.of(losses.get(loss))(mu, np.tile(model.noise_, (1, len(y))))
-        said = model.predict_uncertainty(X)
-        np.testing.assert_allclose(said.mean, mean)
-        np.testing.assert_allclose(said.aleatoric, aleatoric)
-        np.testing.assert_allclose(said.epistemic, epistemic)
-    kept = SVGDRegressor(iterations=300, held_out=0.0).fit(X, y)
-    assert kept.noise_.mean() < 3 * y.var()
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_particles_are_a_mixture_with_the_noise_of_held_out_rows(loss, monkeypatch):
+    seen = []
+    gradient = svgd.Posterior.gradient
+    monkeypatch.setattr(
+        svgd.Posterior, "gradient", lambda self, theta, rows: seen.append(rows) or gradient(self, theta, rows)
+    )
+    model = SVGDRegressor(loss, iterations=300).fit(X, y)
+    held = np.setdiff1d(np.arange(len(y)), np.concatenate(seen))
+    assert len(held) == 44  # a tenth was never learned from
+    mu = model._particles(X)[:, :, 0]
+    noise = np.array(losses.get(loss)(y[held] + 0 * mu[:, held], mu[:, held])).mean(axis=1)
+    np.testing.assert_allclose(model.noise_[:, 0], noise, rtol=1e-5)
+    mean, aleatoric, epistemic = mixtures.of(losses.get(loss))(mu, np.tile(noise[:, None], (1, len(y))))
+    said = model.predict_uncertainty(X)
+    np.testing.assert_allclose(said.mean, mean, rtol=1e-5)
+    np.testing.assert_allclose(said.aleatoric, aleatoric, rtol=1e-5)
+    np.testing.assert_allclose(said.epistemic, epistemic, rtol=1e-5)
+
+
+def test_weights_are_observations_to_the_posterior(monkeypatch):
+    """The likelihood has the weight of the rows learned from, wherever the heavy rows are; the mean loss is weighted."""
+    seen = []
+    gradient = svgd.Posterior.gradient
+
+    def recording(self, theta, rows):
+        seen.append((self, theta.copy(), rows))
+        return gradient(self, theta, rows)
+
+    monkeypatch.setattr(svgd.Posterior, "gradient", recording)
+    weight = np.random.default_rng(0).exponential(size=len(y)) ** 3
+    SVGDRegressor(iterations=1, batch_size=len(y)).fit(X, y, sample_weight=weight)
+    posterior, theta, rows = seen[0]
+    assert len(np.unique(rows)) == len(rows) == 398
+    assert posterior.total == pytest.approx(weight[rows].sum())
+    plain, params = replace(posterior.data, weight=np.ones(len(y))), theta[:, :-2].astype(np.float32)
+    each = [engine.gradients(posterior.plan, plain, np.array([row]), params)[0] for row in rows]
+    expected = np.average(each, axis=0, weights=weight[rows])
+    np.testing.assert_allclose(posterior.gradient(theta, rows)[1], expected, rtol=1e-4)
+
+
+def test_few_rows_are_not_all_held_out():
+    for n in (2, 4, 9):
+        model = SVGDRegressor(iterations=20, held_out=0.95).fit(X[:n], y[:n])
+        assert np.isfinite(model.predict(X)).all()
+
+
+def test_an_output_that_never_changes_has_no_noise_to_share():
+    alone = SVGDRegressor(iterations=500, held_out=0.0).fit(X, y).noise_[:, 0].mean()
+    beside = SVGDRegressor(iterations=500, held_out=0.0).fit(X, np.column_stack([y, np.ones(len(y))])).noise_
+    assert beside[:, 0].mean() == pytest.approx(alone, rel=0.2)
+    assert not beside[:, 1].any()
 
 
 def test_diverging_particles_are_reported():
     with pytest.raises(engine.DivergenceError, match="iteration .* Lower learning_rate"):
         SVGDRegressor(learning_rate=1e6, iterations=50).fit(X, y)
+    with pytest.raises(engine.DivergenceError, match="iteration 1:"):
+        SVGDRegressor(learning_rate=1e39, iterations=1).fit(X, y)
 
 
 # ---------------------------------------------------------------- PBP
@@ -408,7 +496,7 @@ def test_moments_through_a_layer():
 
 
 def slow_evidence(x, target, m, v, sizes, variance):
-    """Ln Z in torch: moments by the definition of the rectified Gaussian, E[h^2] - E[h]^2."""
+    """Ln Z of each output in torch: moments by the definition of the rectified Gaussian, E[h^2] - E[h]^2."""
     mean, var, at = x, torch.zeros_like(x), 0
     for k, (I, U) in enumerate(itertools.pairwise(sizes)):
         one = torch.ones(1, dtype=torch.float64)
@@ -422,7 +510,7 @@ def slow_evidence(x, target, m, v, sizes, variance):
             Phi, phi = normal.cdf(mean / s), torch.exp(normal.log_prob(mean / s))
             first, second = mean * Phi + s * phi, (mean**2 + var) * Phi + mean * s * phi
             mean, var = first, second - first**2
-    return torch.distributions.Normal(mean, torch.sqrt(var + variance)).log_prob(target).sum()
+    return torch.distributions.Normal(mean, torch.sqrt(var + variance)).log_prob(target)
 
 
 def slow_gamma(a, b, evidence):
@@ -433,32 +521,113 @@ def slow_gamma(a, b, evidence):
 
 
 @pytest.mark.parametrize("sizes", [(3, 5, 1), (3, 1), (2, 4, 3, 1), (3, 6, 2)], ids=str)
-@pytest.mark.parametrize("weight", [1.0, 3.0])
-def test_one_row_taken_in(sizes, weight):
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_one_row_taken_in(sizes, share):
     """Every parameter after one step, against automatic differentiation of an independent evidence."""
     rng = np.random.default_rng(0)
+    D, M = sizes[0], sizes[-1]
     P = sum((I + 1) * U for I, U in itertools.pairwise(sizes))
-    m, v, noise = rng.normal(size=P), rng.uniform(0.05, 0.5, size=P), np.array([6.0, 5.0])
-    x, target = rng.normal(size=(1, sizes[0])), rng.normal(size=(1, sizes[-1]))
+    m, v, noise = rng.normal(size=P), rng.uniform(0.05, 0.5, size=P), rng.uniform(4, 7, size=(M, 2))
+    x, target = rng.normal(size=(1, D)), rng.normal(size=(1, M))
     at_m, at_v = (torch.tensor(a, requires_grad=True) for a in (m, v))
-    # w observations: noise precision w gamma, and gamma^(m (w - 1) / 2)
-    a, b = 6.0 + 0.5 * sizes[-1] * (weight - 1), 5.0
 
-    def evidence(variance):
-        return slow_evidence(torch.tensor(x[0]), torch.tensor(target[0]), at_m, at_v, sizes, variance / weight)
+    def evidence(variance):  # (M,), of each output
+        return slow_evidence(torch.tensor(x[0]), torch.tensor(target[0]), at_m, at_v, sizes, torch.tensor(variance))
 
-    evidence(b / (a - 1)).backward()
+    a, b = noise.T.copy()
+    evidence(b / (a - 1) / share).sum().backward()
     by_m, by_v = at_m.grad.numpy(), at_v.grad.numpy()
     new_m, new_v = m + v * by_m, v - v**2 * (by_m**2 - 2 * by_v)
     assert (new_v > 0).all()
-    new_noise = slow_gamma(a, b, lambda variance: evidence(variance).item())
-    D = sizes[0]
+    new_noise = [
+        slow_gamma(a[k], b[k], lambda variance, k=k: evidence(np.full(M, variance))[k].item()) for k in range(M)
+    ]
+    ln_z = evidence(b / (a - 1)).sum().item()
+    totals = np.zeros(3)
     pbp.filter_rows(
-        x, np.zeros(D), np.ones(D), target, np.array([weight]), np.array([0]), np.array(sizes), m, v, noise, np.zeros(3)
+        x, np.zeros(D), np.ones(D), target, np.array([0]), np.array([share]), np.array(sizes), m, v, noise, totals
     )
     np.testing.assert_allclose(m, new_m, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(v, new_v, rtol=1e-9)
-    np.testing.assert_allclose(noise, new_noise, rtol=1e-8)
+    before = np.stack([a, b], axis=1)
+    np.testing.assert_allclose(noise, before + share * (np.array(new_noise) - before), rtol=1e-8)
+    assert totals[0] == pytest.approx(-share * ln_z)
+    assert totals[2] == share
+
+
+def test_updates_that_make_no_sense_are_not_made():
+    """A weight whose variance would fall below zero keeps its moments; so does a Gamma that would not be one."""
+    m, v = np.array([1.0, 1.0]), np.array([0.5, 0.5])
+    by, by_var = np.array([0.0, 3.0]), np.array([0.0, -5.0])  # v - v^2 (9 + 10) < 0 for the second
+    pbp.take_in(np.ones(1), np.zeros(1), 0, by, by_var, 0, m, v, 0, 1, 2, np.zeros(1), np.zeros(1))
+    np.testing.assert_array_equal(m, [1.0, 1.0])
+    np.testing.assert_array_equal(v, [0.5, 0.5])
+    assert pbp.gamma_update(6.0, 5.0, 0.0, 0.0, -1.0) == (6.0, 5.0)  # the second moment would be below the square
+    assert pbp.gamma_update(6.0, 5.0, 0.0, -1e4, 0.0) == (6.0, 5.0)  # beyond what floats can hold
+    new_a, new_b = pbp.gamma_update(6.0, 5.0, 0.0, 0.0, 0.0)  # no evidence at all, no change
+    assert (new_a, new_b) == pytest.approx((6.0, 5.0))
+
+
+def test_a_fit_is_filtering_and_refining_in_turn(monkeypatch):
+    calls = []
+    for name in ("filter_rows", "refine_prior"):
+        function = getattr(pbp, name)
+        monkeypatch.setattr(pbp, name, lambda *a, name=name, function=function: calls.append((name, a)) or function(*a))
+    model = PBPRegressor(epochs=3).fit(X, y)
+    assert [name for name, _ in calls] == ["filter_rows", "refine_prior"] * 3
+    orders = [arguments[4] for name, arguments in calls if name == "filter_rows"]
+    assert all(sorted(order) == list(range(len(y))) for order in orders)
+    assert (orders[0] != orders[1]).any()
+    assert (model.weight_precision_ != 6.0).all()
+    nll = model.history_["nll"].to_numpy()
+    assert nll[-1] < nll[0] < 3  # about ln(2 pi e) / 2 = 1.42 for someone who knows the mean and the deviation
+    assert nll[-1] > 0.5
+
+
+@pytest.mark.parametrize("times", [2, 5, 20])
+def test_weights_are_observations_to_pbp(times):
+    """Rows of weight 5, and five rows that are nearly the same, so that they cannot be merged."""
+    rng = np.random.default_rng(0)
+    table = rng.uniform(-2, 2, size=(150, 2))
+    target = np.sin(table[:, 0]) + 0.4 * rng.normal(size=150)
+    weighted = PBPRegressor().fit(table, target, sample_weight=np.full(150, times))
+    near = np.repeat(table, times, axis=0) + 1e-9 * rng.normal(size=(150 * times, 2))
+    copies = PBPRegressor().fit(near, np.repeat(target, times))
+    ours, theirs = weighted.predict_uncertainty(table), copies.predict_uncertainty(table)
+    assert ours.aleatoric[0] == pytest.approx(theirs.aleatoric[0], rel=0.15)
+    assert np.sqrt(np.mean((ours.mean - theirs.mean) ** 2)) < 0.1
+    assert weighted.noise_precision_[0, 0] == pytest.approx(copies.noise_precision_[0, 0], rel=0.1)
+
+
+def test_fractions_of_rows_add_up():
+    """Many rows of hardly any weight say hardly anything; all weights 0.5 are half the evidence."""
+    rng = np.random.default_rng(0)
+    table = rng.uniform(-2, 2, size=(5150, 2))
+    target = np.sin(table[:, 0]) + 0.4 * rng.normal(size=5150)
+    few = PBPRegressor(epochs=5).fit(table[:150], target[:150])
+    light = np.where(np.arange(5150) < 150, 1.0, 1e-6)
+    many = PBPRegressor(epochs=5).fit(table, target, sample_weight=light)
+    assert many.noise_precision_[0, 0] == pytest.approx(few.noise_precision_[0, 0], rel=0.05)
+    half = PBPRegressor(epochs=5).fit(table[:150], target[:150], sample_weight=np.full(150, 0.5))
+    gained = [model.noise_precision_[0, 0] - 6 for model in (half, few)]
+    assert gained[0] == pytest.approx(gained[1] / 2, rel=0.15)
+    with pytest.raises(ValueError, match="sample_weight adds up to 1.5e.10 observations"):
+        PBPRegressor().fit(table[:150], target[:150], sample_weight=np.full(150, 1e8))
+
+
+@pytest.mark.parametrize("n", [3, 5, 10, 20, 50])
+def test_few_rows_leave_pbp_near_its_prior(n):
+    for seed in range(3):
+        model = PBPRegressor(random_state=seed).fit(X[:n], y[:n])
+        assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 2.5 * y.std()
+
+
+def test_each_output_has_its_own_noise():
+    rng = np.random.default_rng(0)
+    table, noise = rng.uniform(-1, 1, size=(800, 2)), rng.normal(size=(800, 2))
+    target = np.column_stack([table + [1.0, 0.1] * noise, np.ones(800)])
+    said = PBPRegressor().fit(table, target).predict_uncertainty(table)
+    np.testing.assert_allclose(said.aleatoric[0], [1.0, 0.01, 0.0], rtol=0.25, atol=1e-9)
 
 
 def test_the_prior_put_in_again():
@@ -471,7 +640,7 @@ def test_the_prior_put_in_again():
     want = [factor.copy() for factor in factors]
     for k in range(5):
         cavity = torch.tensor([m[k] / v[k] - want[0][k], 1 / v[k] - want[1][k]])
-        a_cavity, b_cavity = a - want[2][k], b + want[3][k]
+        a_cavity, b_cavity = a - want[2][k], b - want[3][k]
         if cavity[1] <= 0:
             continue
         mean, var = (cavity[0] / cavity[1]).requires_grad_(), (1 / cavity[1]).requires_grad_()
@@ -487,7 +656,7 @@ def test_the_prior_put_in_again():
         a, b = slow_gamma(a_cavity, b_cavity, lambda noise, evidence=evidence: evidence(noise).item())
         want_m[k], want_v[k] = new_m, new_v
         want[0][k], want[1][k] = new_m / new_v - cavity[0].item(), 1 / new_v - cavity[1].item()
-        want[2][k], want[3][k] = a - a_cavity, b_cavity - b
+        want[2][k], want[3][k] = a - a_cavity, b - b_cavity
     pbp.refine_prior(m, v, precision, *factors)
     np.testing.assert_allclose(m, want_m, rtol=1e-9)
     np.testing.assert_allclose(v, want_v, rtol=1e-9)
@@ -512,8 +681,7 @@ def test_variances_stay_positive(hidden):
     for table, target in ((X, y), (X, X[:, 0]), (X[:30], y[:30])):  # the second has no noise at all
         model = PBPRegressor(hidden=hidden).fit(table, target)
         assert (model.weight_variance_ > 0).all()
-        assert model.noise_precision_[0] > 1
-        assert model.noise_precision_[1] > 0
+        assert (model.noise_precision_ > [1, 0]).all()
         assert np.isfinite(model.weight_mean_).all()
 
 

@@ -12,7 +12,9 @@ from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_limits
 
 import aleator
+from aleator import bundle
 from aleator.baselines import MeanVarianceEnsemble, MeanVarianceRegressor
+from aleator.estimators import fitting
 from aleator.models import MODELS
 
 X, y = load_diabetes(return_X_y=True)
@@ -116,7 +118,8 @@ def test_same_bits_with_any_number_of_threads_of_blas(name):
     bits = []
     for threads in (1, 4):
         with threadpool_limits(threads):
-            bits.append(model(name, hidden=(120,)).fit(wide, target).predict(wide))
+            many = {"n_particles": 20, "iterations": 5} if name == "SVGDRegressor" else {}
+            bits.append(model(name, hidden=(120,), **many).fit(wide, target).predict(wide))
     np.testing.assert_array_equal(*bits)
 
 
@@ -132,17 +135,30 @@ def test_a_weight_is_a_number_of_rows(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_fitting_again_forgets(name):
-    fresh = model(name).fit(X, y).predict(X)
-    used = model(name).fit(X[:60, :4], Y[:60])
-    np.testing.assert_array_equal(used.fit(X, y).predict(X), fresh)
+    fresh = model(name).fit(X, y)
+    used = model(name).fit(X[:60, :4], Y[:60]).fit(X, y)
+    if name != "PlainRegressor":
+        used.recalibrate(X[:80], 2 * y[:80]).calibrate(X[80:], y[80:]).fit(X, y)
+    np.testing.assert_array_equal(used.predict(X), fresh.predict(X))
+    assert sorted(vars(used)) == sorted(vars(fresh))
+    if name != "PlainRegressor":
+        np.testing.assert_array_equal(used.predict_loss(X), fresh.predict_loss(X))
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_failed_fit_leaves_the_model_as_it_was(name):
+def test_a_failed_fit_leaves_the_model_as_it_was(name, monkeypatch):
     fitted = model(name).fit(X, y)
     before = fitted.predict(X)
     with pytest.raises(ValueError, match="NaN"):
         fitted.fit(X, np.where(np.arange(len(y)) == 3, np.nan, y))
+    np.testing.assert_array_equal(fitted.predict(X), before)
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "progress", interrupted)  # in the middle: much has been set by then
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(X[:50, :3], Y[:50])
     np.testing.assert_array_equal(fitted.predict(X), before)
 
 
@@ -156,6 +172,9 @@ def test_copies_and_files(name, tmp_path):
     for copy in (aleator.load(tmp_path / "model.aleator"), pickle.loads(pickle.dumps(fitted))):
         assert type(copy) is type(fitted)
         np.testing.assert_array_equal(copy.predict(X), fitted.predict(X))
+        for key, value in vars(fitted).items():
+            if isinstance(value, np.ndarray):
+                np.testing.assert_array_equal(getattr(copy, key), value, err_msg=key)
         pd.testing.assert_frame_equal(copy.history_, fitted.history_)
         if quantifies:
             np.testing.assert_array_equal(copy.predict_loss(X), fitted.predict_loss(X))
@@ -202,6 +221,8 @@ def test_any_units_of_the_table(name, scale):
     scaled = model(name).fit(scale * X, scale * y)
     if name != "LossQuantifier":  # whose Ridge penalises what has units
         np.testing.assert_allclose(scaled.predict(scale * X) / scale, once.predict(X), rtol=1e-3)
+        if name != "PlainRegressor":
+            np.testing.assert_allclose(scaled.predict_loss(scale * X) / scale**2, once.predict_loss(X), rtol=1e-3)
     assert np.isfinite(scaled.predict(scale * X)).all()
 
 
@@ -220,6 +241,29 @@ def test_hardly_anything_to_learn_from(name):
 def test_far_away_rows_stay_numbers(name):
     fitted = model(name).fit(X, y)
     assert np.isfinite(fitted.predict_loss(1e9 * X)).all()
+    if name != "LossQuantifier":  # whose Ridge goes on
+        np.testing.assert_array_equal(fitted.predict_loss(1e12 * X), fitted.predict_loss(1e9 * X))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "LossQuantifier"])  # more in it: test_files.py
+def test_files_that_do_not_fit_together_are_refused(name, tmp_path):
+    """Each array in turn of another shape or type, or not finite: refused, and never a crash."""
+    facts, arrays = model(name).fit(X, y)._packed()
+    facts["kind"] = name
+    for key, value in arrays.items():
+        if key in ("history", "scores_"):  # any number of rows
+            continue
+        wrong = {"longer": np.concatenate([value, value[:1]]), "whole": value.astype(np.int8)}
+        if key in ("params_", "noise_", "weight_mean_", "weight_variance_", "noise_precision_"):
+            wrong["NaN"] = np.full_like(value, np.nan)
+        for other in wrong.values():
+            bundle.write(tmp_path / "m.aleator", facts, arrays | {key: other})
+            with pytest.raises(ValueError, match=r"does not fit|incomplete"):
+                aleator.load(tmp_path / "m.aleator")
+    for outputs in (0, 1.0, -3, "1", None):
+        bundle.write(tmp_path / "m.aleator", facts | {"n_outputs": outputs}, arrays)
+        with pytest.raises(ValueError, match=r"does not fit|incomplete"):
+            aleator.load(tmp_path / "m.aleator")
 
 
 # ---------------------------------------------------------------- ensembles

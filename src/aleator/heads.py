@@ -46,6 +46,7 @@ class Head:
     expected_loss: Callable[[ArrayLike, float], NDArray[np.float64]] | None
     level: Callable[[float], float] | None = None  # expected loss over lam, of one xi, where that is what it is
     judge: "Head | None" = None
+    share: float = 1.0  # of a likelihood: its value is share (L / V + ln V)
 
     @property
     def quantifies(self) -> bool:
@@ -163,7 +164,7 @@ def _plain(L: float, xi: float, lam: float) -> Triple:
 HEADS: dict[str, Head] = {
     "joint-sigmoid": joint(COUPLINGS["sigmoid"]),
     "joint-softplus": joint(COUPLINGS["softplus"]),
-    "gaussian": Head("gaussian", _gaussian, _spread_as_loss),
+    "gaussian": Head("gaussian", _gaussian, _spread_as_loss, share=0.5),
     "laplace": Head("laplace", _laplace, _spread_as_loss),
     "plain": Head("plain", _plain, None),
 }
@@ -189,7 +190,7 @@ def beta_nll(loss: Loss, beta: float) -> Head:
     alike. Values at different spreads do not compare, so models are judged by the likelihood.
     """
     plain = likelihood(loss)
-    share = 0.5 if plain is HEADS["gaussian"] else 1.0
+    share = plain.share
 
     def evaluate(L: float, xi: float, lam: float) -> Triple:
         weight = _spread(xi) ** beta

@@ -22,7 +22,8 @@ class BetaNLLRegressor(PairSettings, NetworkRegressor):
 
     loss : "squared" (Gaussian) or "absolute" (Laplace; the weight is then b^beta, with b the expected absolute loss).
     beta : from 0, maximum likelihood, to 1, where the mean is learned as by the loss alone; its authors advise 0.5.
-    All other parameters and attributes are those of `PairRegressor`.
+    All other parameters and attributes are those of `PairRegressor`. In `history_` joint_loss is weighted; what ends in
+    _joint_loss is not: models are judged by the likelihood.
     """
 
     loss: str | Loss = "squared"

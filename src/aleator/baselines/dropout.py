@@ -8,7 +8,9 @@ mean loss, their model precision tau = (1 - p) l^2 / (2 n decay) reads
     squared loss:   variance 1 / tau = l2 / (2 (1 - p) l^2)
     absolute loss:  scale b = l2 / ((1 - p) l^2), the same argument with a Laplace likelihood
 
-in units of the standardised target. Since nobody knows l, the noise is usually found on held-out rows instead.
+in units of the standardised target. (Theirs is for units that are dropped and not scaled up for it; with 1 / (1 - p),
+as here and in most code, the same l belongs to (1 - p)^2 times this.) Nobody knows l, so by default the noise is found
+on held-out rows instead.
 """
 
 from collections.abc import Sequence
@@ -47,8 +49,10 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
     n_passes : thinned networks whose answers are averaged.
     dropout : chance of a hidden unit to be left out.
     noise : "held-out" finds the noise under which held-out training rows are likeliest: those that `epochs=None` or
-        `early_stopping` hold out, otherwise five folds in turn. "formula": the model precision above.
-    length_scale : of the prior, for noise="formula" only.
+        `early_stopping` hold out, otherwise five folds in turn; where all rows are equal nothing can be held out, and
+        it is the formula. "formula": l2 / ((1 - dropout) length_scale^2), half of it for the squared loss, in units of
+        the standardised target; with settings that were not chosen for it this may be far too small.
+    length_scale : of the prior of the functions, for noise="formula" only.
     All others are those of `PairRegressor`.
 
     Attributes
@@ -64,10 +68,6 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
     length_scale: float = 1.0
     dropout: float = 0.1
 
-    shared_layers = 0
-    per_output = True
-    rescale = False
-
     def _head(self) -> Head:
         heads.likelihood(losses.get(self.loss))  # refuses what has no noise model
         return HEADS["plain"]
@@ -77,21 +77,23 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
 
     # ------------------------------------------------------------ fit
 
-    def _fit(self, training: fitting.Training, learned: Table, validation: Validation | None) -> fitting.Fit:
-        fit = super()._fit(training, learned, validation)
-        fold = fitting.random_folds(len(learned.rows), self.seeds_[0])
-        if fit.left_out or self.noise == "formula" or len(np.unique(fold)) == 1:
+    def _fit(
+        self, training: fitting.Training, learned: Table, seeds: list[int], validation: Validation | None
+    ) -> fitting.Fit:
+        fit = super()._fit(training, learned, seeds, validation)
+        if fit.left_out or self.noise == "formula":
             return fit
-        make_member, epochs = fitting.member_maker(self, learned.data), int(self.epochs or fitting.FEWEST)
+        fold = fitting.random_folds(len(learned.rows), seeds[0])
+        make_member, epochs = fitting.member_maker(self, learned.data), int(fit.epochs[0])
 
         def as_long(own: fitting.Rows, seed: int) -> engine.Member:
             return make_member(own, seed, epochs)
 
-        left_out = fitting.in_turn(training, learned.data, learned.rows, fold, self.seeds_, as_long)
+        left_out = fitting.in_turn(training, learned.data, learned.rows, fold, seeds, as_long)
         return replace(fit, left_out=left_out)
 
-    def _learn_scale(self, left_out: Sequence[fitting.LeftOut]) -> None:
-        rng = np.random.default_rng([self.seeds_[0], 2])
+    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int]) -> None:
+        rng = np.random.default_rng([seeds[0], 2])
         self.masks_ = rng.uniform(size=(self.n_passes, sum(self.hidden))) >= self.dropout
         unit = self.units_.unit
         self.loss_scale_ = np.ones(len(unit))
@@ -103,8 +105,8 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
         """1 / tau of Gal, Ghahramani 2016, and its twin for the absolute loss."""
         if self.l2 == 0 and self.noise == "formula":
             raise ValueError("noise='formula' computes the noise from l2, which is 0; set l2 or noise='held-out'.")
-        share = 2.0 if losses.is_squared(self._loss()) else 1.0
-        return self.l2 / (share * (1 - self.dropout) * self.length_scale**2)
+        share = heads.likelihood(self._loss()).share
+        return share * self.l2 / ((1 - self.dropout) * self.length_scale**2)
 
     def _found_noise(self, left_out: Sequence[fitting.LeftOut]) -> Floats:
         """The noise (M,) of largest likelihood on rows left out, in units of the standardised target."""
@@ -123,7 +125,7 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
         """The noise under which rows that the passes miss by `gap` (T, n) are likeliest."""
         loss = losses.get(self.loss)
         each = np.asarray(loss(gap, np.zeros_like(gap)))
-        share = 0.5 if losses.is_squared(loss) else 1.0
+        share = heads.likelihood(loss).share
 
         def surprise(log_noise: float) -> float:
             """Minus the log-likelihood of the mixture, up to a constant."""
@@ -187,4 +189,6 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
                 "masks_": (model.masks_, np.bool_, (model.n_passes, sum(model.hidden))),
             }
         )
+        if not (model.noise_ >= 0).all():
+            raise ValueError("the model file does not fit together: the noise in it is negative, or no number.")
         return model

@@ -46,7 +46,11 @@ class MeanVarianceRegressor(PairSettings, NetworkRegressor):
 
 @dataclass(eq=False, repr=False)
 class MeanVarianceEnsemble(PairSettings, NetworkRegressor):
-    """Several `MeanVarianceRegressor` that differ by chance, as a mixture (EnsML in the paper)."""
+    """Several `MeanVarianceRegressor` that differ by chance, as a mixture (EnsML in the paper, "deep ensembles").
+
+    `n_members` of them are trained in parallel; what they disagree on is the epistemic part. All other parameters and
+    attributes are those of `MeanVarianceRegressor`, and an ensemble of one is that.
+    """
 
     n_members: int = 5
     loss: str | Loss = "squared"

@@ -16,20 +16,20 @@ Prediction: the mean over particles; the aleatoric part is the mean of 1/gamma, 
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from aleator import engine, heads, losses, mixtures
+from aleator.baselines.bayesian import BayesianRegressor
 from aleator.compiled import jit
-from aleator.estimators import fitting, saving
-from aleator.estimators.prediction import Readout, by_blocks
-from aleator.estimators.quantified import QuantifiedRegressor
-from aleator.estimators.reading import check_parameters, columns, new_rows, training_rows
-from aleator.estimators.table import Scaling, Table, Units, table
+from aleator.estimators import fitting
+from aleator.estimators.prediction import by_blocks
+from aleator.estimators.reading import new_rows
+from aleator.estimators.table import Table
 from aleator.heads import HEADS
 from aleator.losses import Loss
 from aleator.mixtures import Parts
@@ -47,19 +47,19 @@ ROWS_TO_START = 1000  # their residuals give gamma its first value
 
 def transport(
     theta: Floats,
-    gradient: Callable[[Floats], Floats],
+    gradient: Callable[[Floats, int], Floats],
     iterations: int,
     learning_rate: float = 1e-3,
     decay: float = 0.9,
     fudge: float = 1e-6,
 ) -> Floats:
-    """Move particles theta (M, P) to a distribution, given the gradient (M, P) of its log density at each of them.
+    """Move particles theta (M, P) to a distribution, given the gradient (M, P) of its log density at theta, in step t.
 
     The step is an AdaGrad that forgets: the squares are averaged with `decay`, the first taken whole.
     """
     theta, squares = theta.copy(), np.zeros_like(theta)
     for t in range(iterations):
-        _step(theta, squares, direction(theta, gradient(theta)), decay if t else 0.0, learning_rate, fudge)
+        _step(theta, squares, direction(theta, gradient(theta, t)), decay if t else 0.0, learning_rate, fudge)
     return theta
 
 
@@ -108,24 +108,26 @@ def _squared_distances(theta):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Posterior:
-    """The log posterior of particles (M, P + 2): weights, ln gamma, ln lambda. `total` is the rows' weight, n above."""
+    """The log posterior of particles (M, P + 2): weights, ln gamma, ln lambda.
+
+    `total` is the number of observations, n above; `outputs` how many outputs have a noise; all have the same gamma.
+    """
 
     plan: engine.Plan
     data: engine.Data
     total: float
+    outputs: int
     prior: tuple[float, float]
 
     def gradient(self, theta: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Gradient (M, P + 2) with `rows` standing for all, and the mean loss (M,) on them."""
-        (a, b), n = self.prior, self.total
-        s = 0.5 if losses.is_squared(self.plan.loss) else 1.0
+        (a, b), n, s = self.prior, self.total, heads.likelihood(self.plan.loss).share
         w, ln_gamma, ln_lambda = theta[:, :-2], theta[:, -2], theta[:, -1]
         gamma, lam = np.exp(ln_gamma), np.exp(ln_lambda)
         L, slopes = engine.gradients(self.plan, self.data, rows, w.astype(np.float32))
-        outputs = self.data.Y.shape[1]
         by = np.empty_like(theta)
         by[:, :-2] = (-n * s * gamma)[:, None] * slopes - lam[:, None] * w
-        by[:, -2] = n * s * (outputs - gamma * L) + a - b * gamma
+        by[:, -2] = n * s * (self.outputs - gamma * L) + a - b * gamma
         by[:, -1] = (w.shape[1] - lam * np.einsum("ij,ij->i", w, w)) / 2 + a - b * lam
         return by, L
 
@@ -139,7 +141,7 @@ class Posterior:
                 m.of(params)[:] = rng.normal(size=(m.inputs, m.columns)) / np.sqrt(m.inputs + 1)
             particle[:-2] = params
         L, _ = engine.gradients(self.plan, self.data, rows[:ROWS_TO_START], theta[:, :-2].astype(np.float32))
-        theta[:, -2] = -np.log(np.maximum(L / self.data.Y.shape[1], 1e-12))
+        theta[:, -2] = -np.log(np.maximum(L / self.outputs, 1e-12))
         theta[:, -1] = np.log(np.maximum(rng.gamma(*self.prior, size=n_particles), 1e-12))
         return theta
 
@@ -148,7 +150,7 @@ class Posterior:
 
 
 @dataclass(eq=False, repr=False)
-class SVGDRegressor(QuantifiedRegressor):
+class SVGDRegressor(BayesianRegressor):
     """A Bayesian neural network of particles moved by Stein variational gradient descent.
 
     Parameters
@@ -156,21 +158,24 @@ class SVGDRegressor(QuantifiedRegressor):
     loss : "squared" for a Gaussian likelihood, "absolute" for a Laplace likelihood.
     n_particles : networks that stand for the posterior.
     hidden, activation : of each network, as in `PairRegressor`.
-    iterations : steps of all particles together. The authors' script takes 2,000, which at its rate stops long before
-        the end on larger data.
+    iterations : steps of all particles together. The authors' script takes 2,000, which at this rate stops long before
+        the end on larger tables; on some hundred noisy rows fewer than the default are better.
     batch_size : rows of a step, taken in turn from an order drawn once.
-    learning_rate, decay, fudge : of the steps, see `transport`.
+    learning_rate, decay, fudge : each step is learning_rate phi / (fudge + root of the mean of phi^2), a mean that
+        forgets by `decay` a step.
     prior : shape and rate of the Gamma prior of noise precision and weight precision.
     held_out : share of the rows (at most 500) that are not learned from; the noise of each particle is in the end its
-        mean loss on them. 0 learns from all rows and keeps the noise of the posterior.
+        mean loss on them, and intervals need no `calibrate`. 0: learn from all rows, keep the noise of the posterior.
     random_state, verbose : as in `PairRegressor`.
 
-    With several outputs there is an expected loss for each.
+    With several outputs there is an expected loss for each. While they move, particles have one noise for all outputs,
+    in units of the standardised targets; the held-out rows then tell it for each.
 
     Attributes
     ----------
     params_ (M, P), noise_ (M, m) : the particles, and their expected loss, in the units of the loss, for each output.
-    history_ : DataFrame, the mean loss of the minibatches by iteration (epoch), in units of the standardised target.
+    history_ : DataFrame, the mean loss of the minibatches by iteration (epoch), in units of the standardised target,
+        summed over the outputs.
 
     Examples
     --------
@@ -197,89 +202,85 @@ class SVGDRegressor(QuantifiedRegressor):
     random_state: Any = 0
     verbose: bool = False
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Move the particles; X (n, d), y (n,) or (n, m). A weight of 2 is the same as the row twice."""
-        with self._as_it_was_on_error():
-            return self._learn(X, y, sample_weight)
-
-    def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        check_parameters(self)
+    def _train(self, learned: Table, total: float) -> fitting.HeldOut | None:
         if callable(self.learning_rate):
             raise ValueError("learning_rate must be a positive number; SVGD has no schedule.")
-        loss = losses.get(self.loss)
-        heads.likelihood(loss)  # refuses what has none
-        X, y, weight = training_rows(self, X, y, sample_weight)
-        Y = columns(y)
-        learned = table(X, Y, weight, loss, per_output=True)
-        self.settings_ = self.get_params(deep=False)
-        self.network_, self.scaling_, self.units_ = (
-            self._network(X.shape[1], Y.shape[1]),
-            learned.scaling,
-            learned.units,
-        )
-        self.y_is_1d_, self.n_outputs_, self.loss_scale_ = y.ndim == 1, Y.shape[1], np.ones(Y.shape[1])
-        self._move(learned, float(len(y) if weight is None else weight.sum()))
-        self._calibrated_by(None)
-        return self
-
-    def _network(self, n_inputs: int, n_outputs: int) -> engine.Network:
-        return engine.network(
-            n_inputs, tuple(self.hidden), n_outputs=n_outputs, n_quantifiers=0, activation=self.activation
-        )
-
-    def _move(self, learned: Table, total: float) -> None:
         rng = np.random.default_rng(fitting.member_seeds(self.random_state, 1)[0])
+        self.network_ = self._network()
         order = rng.permutation(learned.rows)
-        n_held = min(MOST_HELD_OUT, round(self.held_out * len(order)))
+        n_held = min(MOST_HELD_OUT, round(self.held_out * len(order)), len(order) - 1)
         rows, held = np.split(order, [len(order) - n_held])
-        batch = min(self.batch_size, len(rows))
-        plan = engine.Plan(self.network_, losses.get(self.loss), HEADS["plain"], batch)
-        weight = learned.data.weight
-        posterior = Posterior(plan, learned.data, total * weight[rows].sum() / weight[order].sum(), self.prior)
+        posterior = self._posterior(learned, rows, total)
+        batch = posterior.plan.batch_size
         trace = np.empty(self.iterations)
-        step = iter(range(self.iterations))
         bar, tick = fitting.progress(self.verbose, "moving particles", self.iterations)
 
-        def gradient(theta: Floats) -> Floats:
-            t = next(step)
-            chosen = rows[np.arange(t * batch, (t + 1) * batch) % len(rows)]
+        def gradient(theta: Floats, t: int) -> Floats:
+            turn = rows[np.arange(t * batch, (t + 1) * batch) % len(rows)]
             with np.errstate(over="ignore", invalid="ignore"):  # found out below
-                slopes, L = posterior.gradient(theta, chosen)
+                slopes, L = posterior.gradient(theta, turn)
             trace[t] = L.mean()
-            if not np.isfinite(slopes).all():
-                raise engine.DivergenceError(
-                    f"training diverged in iteration {t + 1}: the particles are no longer finite. Lower learning_rate."
-                )
+            _refuse_divergence(slopes, t)
             if (t + 1) % STRETCH == 0:
                 tick(STRETCH)
             return slopes
 
         start = posterior.start(self.n_particles, rows, rng)
-        with bar:
+        with bar, np.errstate(over="ignore", invalid="ignore"):
             theta = transport(start, gradient, self.iterations, self.learning_rate, self.decay, self.fudge)
-        self.params_ = theta[:, :-2].astype(np.float32)
-        noise = np.exp(-theta[:, -2])[:, None] * np.ones(self.n_outputs_)
-        self.noise_ = self.units_.unit * noise
-        if len(held):
-            self.noise_ = self._held_out_losses(learned, held)
-        self.history_ = _history(trace)
+            self.params_ = theta[:, :-2].astype(np.float32)
+            learned_noise = np.exp(-theta[:, -2:-1]) * learned.units.unit
+        _refuse_divergence(np.hstack([self.params_, learned_noise]), self.iterations - 1)
+        self.noise_, self.history_ = learned_noise, _history(trace)
+        if not len(held):
+            return None
+        self.noise_ = self._losses_on(learned, held)
+        mean, aleatoric, epistemic = self._mixed(learned.data.X[held])
+        realised = losses.get(self.loss)(self.scaling_.restored(learned.data.Y[held]), mean)
+        return fitting.HeldOut(held, realised, aleatoric + epistemic, learned.data.weight[held])
 
-    def _held_out_losses(self, learned: Table, held: NDArray[np.int64]) -> Floats:
+    def _network(self) -> engine.Network:
+        settings = self.settings_
+        return engine.network(
+            self.n_features_in_,
+            tuple(settings["hidden"]),
+            n_outputs=self.n_outputs_,
+            n_quantifiers=0,
+            activation=settings["activation"],
+        )
+
+    def _posterior(self, learned: Table, rows: NDArray[np.int64], total: float) -> Posterior:
+        """Of the rows learned from, as many observations as their share of the weight."""
+        weight = learned.data.weight
+        observed = total * weight[rows].sum() / weight[learned.rows].sum()
+        data = replace(learned.data, weight=weight / weight[rows].mean())
+        plan = engine.Plan(
+            self.network_, losses.get(self.loss), HEADS["plain"], batch_size=min(self.batch_size, len(rows))
+        )
+        varying = int(np.count_nonzero(learned.scaling.y_spread))
+        return Posterior(plan, data, observed, max(varying, 1), self.prior)
+
+    def _losses_on(self, learned: Table, held: NDArray[np.int64]) -> Floats:
         """Mean loss (M, m) of each particle on rows that were not learned from: 1/gamma of largest likelihood there."""
         Y, weight = self.scaling_.restored(learned.data.Y[held]), learned.data.weight[held]
         loss = losses.get(self.loss)
         each = [np.average(loss(Y, mu), axis=0, weights=weight) for mu in self._particles(learned.data.X[held])]
         return np.array(each)
 
+    def _learned(self) -> dict[str, tuple[Any, tuple[int, ...]]]:
+        M = self.settings_["n_particles"]
+        return {
+            "params_": (np.float32, (M, self._network().n_params)),
+            "noise_": (np.float64, (M, self.n_outputs_)),
+        }
+
     # ------------------------------------------------------------ predict
 
     def _particles(self, X: NDArray[np.floating]) -> Floats:
         """Predictions (M, n, m) of the particles."""
-        read = Readout(self.network_, HEADS["plain"], self._loss(), self.scaling_, self.units_)
-        return np.stack([read.outputs(params, X)[0] for params in self.params_])
-
-    def _means(self, X: Any) -> Floats:
-        return self._answers(X)[0]
+        place = self.scaling_.x_mean, self.scaling_.x_scale
+        outputs = [engine.forward(self.network_, params, X, *place)[0] for params in self.params_]
+        return np.stack([self.scaling_.restored(y_r) for y_r in outputs])
 
     def _answers(self, X: Any) -> Parts:
         return by_blocks(self._mixed, new_rows(self, X))
@@ -289,31 +290,20 @@ class SVGDRegressor(QuantifiedRegressor):
         mu = self._particles(X)
         return mixtures.of(self._loss())(mu, np.broadcast_to(self.noise_[:, None], mu.shape))
 
-    def _loss(self) -> Loss:
-        return losses.get(self.settings_["loss"])
-
-    # ------------------------------------------------------------ files
-
-    def _packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        facts, arrays = saving.pack(self, self.settings_)
-        arrays |= {name: getattr(self, name) for name in ("params_", "noise_", "loss_scale_")}
-        arrays |= {name: getattr(self.scaling_, name) for name in saving.SCALING}
-        return facts, arrays | {"frame": self.units_.frame, "unit": self.units_.unit}
-
     @classmethod
     def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Any:
-        model = saving.unpack(cls, facts, arrays)
-        model.params_, model.noise_, model.loss_scale_ = (arrays[k] for k in ("params_", "noise_", "loss_scale_"))
-        model.scaling_ = Scaling(*(arrays[name] for name in saving.SCALING))
-        model.units_ = Units(arrays["frame"], arrays["unit"])
-        D, m = len(model.scaling_.x_mean), model.n_outputs_
-        model.n_features_in_, model.network_ = D, model._network(D, m)
-        saving.check_weights(model.params_, model.n_particles)
-        shapes = {"noise_": (model.n_particles, m), "loss_scale_": (m,), "x_mean": (D,), "x_spread": (D,), "unit": (m,)}
-        shapes |= {"y_mean": (m,), "y_spread": (m,), "frame": (m, 4)}
-        saving.check_shapes({name: (arrays[name], np.float64, shape) for name, shape in shapes.items()})
-        saving.check_shapes({"params_": (model.params_, np.float32, (model.n_particles, model.network_.n_params))})
+        model = super()._unpacked(facts, arrays)
+        model.network_ = model._network()
+        if not (model.noise_ >= 0).all():
+            raise ValueError("the model file does not fit together: the noise in it is negative.")
         return model
+
+
+def _refuse_divergence(values: NDArray[np.floating], t: int) -> None:
+    if not np.isfinite(values).all():
+        raise engine.DivergenceError(
+            f"training diverged in iteration {t + 1}: the particles are no longer finite. Lower learning_rate."
+        )
 
 
 def _history(trace: Floats) -> pd.DataFrame:

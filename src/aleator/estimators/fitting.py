@@ -278,8 +278,10 @@ def in_turn(
     seeds: list[int],
     make_member: Callable[[Rows, int], Member],
 ) -> tuple[LeftOut, ...]:
-    """Leave out each `fold` of `rows` in turn, and train one member a seed on the others."""
+    """Leave out each `fold` of `rows` in turn, and train one member a seed on the others, if there are others."""
     held, kept = _parts(rows, fold)
+    if len(held) == 1 or not seeds:
+        return ()
     ensembles = [[make_member(own, seed) for seed in seeds] for own in kept]
     runs = iter(train(training.plan, [m for members in ensembles for m in members], threads=training.threads))
     return tuple(

@@ -28,7 +28,7 @@ Validation = tuple[ArrayLike, ArrayLike]
 class NetworkRegressor(QuantifiedRegressor):
     """Abstract: one or several members, each a regressor with perhaps a quantifier, trained by the engine.
 
-    Subclasses have the parameters of `RegressorSettings`; those without a quantifier fix the last three below.
+    Subclasses have the parameters of `RegressorSettings`. `judges`: how many members judge a row left out, if not all.
     """
 
     loss: str | Loss
@@ -36,6 +36,7 @@ class NetworkRegressor(QuantifiedRegressor):
     shared_layers: int
     per_output: bool
     rescale: bool
+    judges: int | None = None
 
     @abstractmethod
     def _head(self) -> Head:
@@ -65,20 +66,20 @@ class NetworkRegressor(QuantifiedRegressor):
         learned = table(X, Y, weight, loss, self.per_output)
         network = self._network(X.shape[1], Y.shape[1], len(learned.units.unit))
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
-        self.seeds_ = fitting.member_seeds(self.random_state, self._n_members())
+        seeds = fitting.member_seeds(self.random_state, self._n_members())
         training = fitting.training(self, network, loss, head, len(learned.rows))
-        fit = self._fit(training, learned, validation)
+        fit = self._fit(training, learned, seeds, validation)
         self.settings_ = self.get_params(deep=False)
         self.params_, self.n_epochs_ = fit.params, fit.epochs
         self.lam_ = fitting.lams(self, int(fit.epochs.max()))[fit.epochs - 1]
         self.history_ = fitting.history(fit.history, learned.units.unit)
         self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
-        self._learn_scale(fit.left_out)
+        self._learn_from(fit.left_out, seeds)
         return self
 
-    def _learn_scale(self, left_out: Sequence[fitting.LeftOut]) -> None:
+    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int]) -> None:
         """From rows that were left out: the scale of the expected loss, and how often it is exceeded."""
-        held_out = fitting.held_out(left_out, self._readout().compare)
+        held_out = fitting.held_out(left_out if self._head().quantifies else (), self._readout().compare)
         self.loss_scale_ = held_out.scale if self.rescale and held_out else np.ones(len(self.units_.unit))
         self._calibrated_by(held_out)
 
@@ -97,9 +98,10 @@ class NetworkRegressor(QuantifiedRegressor):
             activation=self.activation,
         )
 
-    def _fit(self, training: fitting.Training, learned: Table, validation: Validation | None) -> fitting.Fit:
+    def _fit(
+        self, training: fitting.Training, learned: Table, seeds: list[int], validation: Validation | None
+    ) -> fitting.Fit:
         data, rows = learned.data, learned.rows
-        seeds = self.seeds_
         watched = None if validation is None else self._watched(validation, learned)
         make_member = fitting.member_maker(self, data)
         if self.early_stopping:
@@ -108,7 +110,7 @@ class NetworkRegressor(QuantifiedRegressor):
             return fitting.stopped_early(training, members, watched or data, held, self.patience)
         if self.epochs is None:
             fold = fitting.random_folds(len(rows), seeds[0])
-            return fitting.cross_validated(training, data, rows, fold, seeds, make_member, watched)
+            return fitting.cross_validated(training, data, rows, fold, seeds, make_member, watched, self.judges)
         return fitting.fixed(training, [make_member(rows, seed, self.epochs) for seed in seeds], watched)
 
     def _split(self, rows: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -70,6 +70,8 @@ def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
     model.settings_ = model.get_params(deep=False)
     model.history_ = pd.DataFrame(arrays["history"], columns=facts["history"]).astype({"member": int, "epoch": int})
     model.y_is_1d_, model.n_outputs_ = facts["y_is_1d"], facts["n_outputs"]
+    if not (type(model.n_outputs_) is int and model.n_outputs_ >= 1 and type(model.y_is_1d_) is bool):
+        raise ValueError("the model file does not fit together: the shape of y in it makes no sense.")
     if facts["feature_names"]:
         model.feature_names_in_ = np.array(facts["feature_names"], dtype=object)
     if "scores_" in arrays:

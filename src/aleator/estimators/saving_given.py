@@ -73,6 +73,8 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
             "loss_scale_": (arrays["loss_scale_"], np.float64, (Q,)),
             "x_mean": (scaling.x_mean, np.float64, (D,)),
             "x_spread": (scaling.x_spread, np.float64, (D,)),
+            "y_mean": (scaling.y_mean, np.float64, (Q,)),
+            "y_spread": (scaling.y_spread, np.float64, (Q,)),
         }
     )
     model.quantifiers_ = Quantifiers(

@@ -32,11 +32,15 @@ class NetworkSettings:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RegressorSettings(NetworkSettings):
-    """... of a regressor, which may be stopped by rows held back."""
+    """... of a regressor, which may be stopped by rows held back. What concerns a quantifier is fixed."""
 
     early_stopping: bool = False
     validation_fraction: float = 0.1
     patience: int = 20
+
+    shared_layers = 0
+    per_output = True
+    rescale = False
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

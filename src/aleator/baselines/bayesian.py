@@ -1,0 +1,82 @@
+"""What SVGD and PBP have in common: a posterior over the weights of a network, learned from a weighted set of rows."""
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aleator import heads, losses
+from aleator.estimators import saving
+from aleator.estimators.fitting import HeldOut
+from aleator.estimators.quantified import QuantifiedRegressor
+from aleator.estimators.reading import check_parameters, columns, training_rows
+from aleator.estimators.table import Scaling, Table, table
+from aleator.losses import Loss
+
+Floats = NDArray[np.float64]
+
+
+class BayesianRegressor(QuantifiedRegressor):
+    """Abstract: squared or absolute loss, an expected loss for each output, weights that count observations."""
+
+    loss: str | Loss
+
+    @abstractmethod
+    def _train(self, learned: Table, total: float) -> HeldOut | None:
+        """Learn from the table, whose rows stand for `total` observations; leaves the arrays of `_learned` behind.
+
+        Returns what it says of rows it did not learn from, if there are any.
+        """
+
+    @abstractmethod
+    def _learned(self) -> dict[str, tuple[Any, tuple[int, ...]]]:
+        """Type and shape of each array that training leaves behind."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from X (n, d) and y (n,) or (n, m).
+
+        Weights count observations: 2 is the row twice, and all weights 0.1 are a tenth of the data.
+        """
+        with self._as_it_was_on_error():
+            return self._learn(X, y, sample_weight)
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        check_parameters(self)
+        loss = losses.get(self.loss)
+        heads.likelihood(loss)  # refuses what is neither squared nor absolute
+        X, y, weight = training_rows(self, X, y, sample_weight)
+        Y = columns(y)
+        learned = table(X, Y, weight, loss, per_output=True)
+        self.settings_ = self.get_params(deep=False)
+        self.scaling_, self.loss_scale_ = learned.scaling, np.ones(Y.shape[1])
+        self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
+        self._calibrated_by(self._train(learned, float(len(y) if weight is None else weight.sum())))
+        return self
+
+    def _means(self, X: Any) -> Floats:
+        return self._answers(X)[0]
+
+    def _loss(self) -> Loss:
+        return losses.get(self.settings_["loss"])
+
+    def _packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        facts, arrays = saving.pack(self, self.settings_)
+        arrays |= {name: getattr(self, name) for name in (*self._learned(), "loss_scale_")}
+        return facts, arrays | {name: getattr(self.scaling_, name) for name in saving.SCALING}
+
+    @classmethod
+    def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Any:
+        model = saving.unpack(cls, facts, arrays)
+        heads.likelihood(losses.get(model.loss))
+        model.scaling_ = Scaling(*(arrays[name] for name in saving.SCALING))
+        model.n_features_in_ = len(model.scaling_.x_mean)
+        x, y = (model.n_features_in_,), (model.n_outputs_,)
+        shapes = {name: (np.float64, shape) for name, shape in zip(saving.SCALING, (x, x, y, y), strict=True)}
+        shapes |= model._learned() | {"loss_scale_": (np.float64, y)}
+        saving.check_shapes({name: (arrays[name], *shape) for name, shape in shapes.items()})
+        for name in (*model._learned(), "loss_scale_"):
+            if not np.isfinite(arrays[name]).all():
+                raise ValueError(f"the model file does not fit together: {name} is not finite.")
+            setattr(model, name, arrays[name])
+        return model
