@@ -22,6 +22,7 @@ from aleator import engine
 from aleator.baselines import PBPRegressor, SVGDRegressor
 from aleator.heads import HEADS
 from aleator.losses import LOSSES
+from svgd_numpy import svgd
 
 # name: rows of a training fold, inputs, hidden units, batch, learning rate, lam, dropout, ratio to reach
 CONFIGURATIONS = {
@@ -171,42 +172,6 @@ def threads_line(repeats):
 PBP_SHAPES = {"Boston": (481, 13, 0.21), "Concrete": (978, 8, 0.40), "Kin8nm": (7782, 8, 3.3)}
 
 
-def numpy_svgd(X, y, iterations, particles=20, hidden=50, batch=100):
-    """What one writes first: a loop over particles, matrices in numpy."""
-    rng, (n, d) = np.random.default_rng(0), X.shape
-    y = y.astype(np.float64)
-    parts = [d * hidden, hidden, hidden, 1]
-    cuts = np.cumsum(parts)
-    theta = np.concatenate(
-        [rng.normal(size=(particles, sum(parts))) / np.sqrt(d + 1), np.zeros((particles, 2))], axis=1
-    )
-    squares = np.zeros_like(theta)
-
-    def gradient(one, x, t):
-        W, c, w, e, _ = np.split(one, cuts)
-        W, gamma, lam = W.reshape(d, hidden), np.exp(one[-2]), np.exp(one[-1])
-        h = np.maximum(x @ W + c, 0)
-        miss = t - (h @ w + e)
-        up = n / len(x) * gamma * miss
-        back = np.outer(up, w) * (h > 0)
-        by = np.concatenate([(x.T @ back).ravel(), back.sum(axis=0), h.T @ up, [up.sum()], [0.0, 0.0]])
-        by[:-2] -= lam * one[:-2]
-        by[-2] = n / 2 - n / len(x) * gamma / 2 * (miss @ miss) + 1 - 0.1 * gamma
-        by[-1] = len(one) / 2 - 1 - lam / 2 * (one[:-2] @ one[:-2]) + 1 - 0.1 * lam
-        return by
-
-    for k in range(iterations):
-        rows = np.arange(k * batch, (k + 1) * batch) % n
-        slopes = np.stack([gradient(one, X[rows], y[rows]) for one in theta])
-        apart = ((theta[:, None] - theta[None]) ** 2).sum(axis=2)
-        h2 = 0.5 * np.median(apart) / np.log(particles + 1)
-        kernel = np.exp(-apart / (2 * h2))
-        phi = (kernel @ slopes + (theta * kernel.sum(axis=1)[:, None] - kernel @ theta) / h2) / particles
-        squares = phi**2 if k == 0 else 0.9 * squares + 0.1 * phi**2
-        theta += 1e-3 * phi / (1e-6 + np.sqrt(squares))
-    return theta
-
-
 def baselines_lines(repeats):
     """Whole fits of the two baselines with loops of their own, one thread."""
     print(f"\n{'':30s} {'aleator':>9s} {'other':>9s} {'ratio':>7s}")
@@ -220,7 +185,7 @@ def baselines_lines(repeats):
     SVGDRegressor(iterations=1).fit(X, y)
     ours = min(_timed(lambda: SVGDRegressor(iterations=2000).fit(X, y)) for _ in range(repeats))
     X = X.astype(np.float64)
-    plain = min(_timed(lambda: numpy_svgd(X[:433], y[:433], 200)) for _ in range(repeats)) * 10
+    plain = min(_timed(lambda: svgd(X[:433], y[:433], 200)) for _ in range(min(repeats, 3))) * 10
     print(f"{'SVGD, 2,000 iterations, Boston':30s} {ours:7.2f} s {plain:7.2f} s {_times(plain / ours):>7s}   "
           "other: a loop in numpy, ten times its 200 iterations")  # fmt: skip
 

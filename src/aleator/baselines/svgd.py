@@ -35,10 +35,11 @@ from aleator.losses import Loss
 from aleator.mixtures import Parts
 
 Floats = NDArray[np.float64]
+kernel = jit(nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 
 STRETCH = 50  # iterations between two ticks of the progress bar, and a line of `history_`
 MOST_HELD_OUT = 500
-ONE_THREAD = 262_144  # OpenBLAS runs a product of so many multiplications in the calling thread
+COLUMNS = 128  # of all particles together fit into the first cache
 ROWS_TO_START = 1000  # their residuals give gamma its first value
 
 
@@ -63,7 +64,7 @@ def transport(
     return theta
 
 
-@jit(nogil=True, fastmath={"contract"})
+@kernel
 def _step(theta, squares, phi, decay, rate, fudge):  # type: ignore[no-untyped-def]
     for i in range(theta.shape[0]):
         for p in range(theta.shape[1]):
@@ -71,39 +72,66 @@ def _step(theta, squares, phi, decay, rate, fudge):  # type: ignore[no-untyped-d
             theta[i, p] += rate * phi[i, p] / (fudge + math.sqrt(squares[i, p]))
 
 
-def direction(theta: Floats, slopes: Floats) -> Floats:
+@kernel
+def direction(theta, slopes):  # type: ignore[no-untyped-def]
     """Where the particles go: phi (M, P) of (1), with slopes grad ln p(theta_j) at each of them.
 
-    Kernel exp(-|a - b|^2 / (2 h^2)) with h^2 = median |a - b|^2 / (2 ln(M + 1)), the median over all M^2 pairs.
+    k(a, b) = exp(-|a - b|^2 / (2 h^2)) with h^2 = median |a - b|^2 / (2 ln(M + 1)), the median over all M^2 pairs.
     """
-    apart = _squared_distances(theta)
-    width = 0.5 * np.median(apart) / np.log(len(theta) + 1)  # h^2
-    if width == 0:  # one particle, or all in one place: nothing to keep apart
-        return np.tile(slopes.mean(axis=0), (len(theta), 1))
-    kernel = np.exp(-apart / (2 * width)) / len(theta)
-    # grad_j k_ji = k_ji (theta_i - theta_j) / h^2: the sum over j of what depends on j alone is one product
-    pull = slopes - theta / width
-    phi: Floats = theta * (kernel.sum(axis=1)[:, None] / width)
-    few = max(1, ONE_THREAD // kernel.size)
-    for lo in range(0, theta.shape[1], few):
-        phi[:, lo : lo + few] += kernel @ pull[:, lo : lo + few]
+    M, P = theta.shape
+    apart = squared_distances(theta)
+    width = 0.5 * np.median(apart) / math.log(M + 1.0)  # h^2
+    if width == 0.0:  # one particle, or nearly all in one place: nothing to keep apart
+        return np.ones((M, 1)) * (slopes.sum(axis=0) / M)
+    k = np.exp(-apart / (2.0 * width)) / M
+    # grad_j k_ji = k_ji (theta_i - theta_j) / h^2: what depends on j alone is summed once
+    pull, phi = slopes - theta / width, np.empty((M, P))
+    for lo in range(0, P, COLUMNS):
+        hi = min(lo + COLUMNS, P)
+        for i in range(M):
+            moved = phi[i, lo:hi]
+            moved[:] = k[i].sum() / width * theta[i, lo:hi]
+            for j in range(0, M - M % 4, 4):  # four at a time: one load and store of `moved` for four products
+                k0, k1, k2, k3 = k[i, j], k[i, j + 1], k[i, j + 2], k[i, j + 3]
+                p0, p1, p2, p3 = pull[j, lo:hi], pull[j + 1, lo:hi], pull[j + 2, lo:hi], pull[j + 3, lo:hi]
+                for p in range(hi - lo):
+                    moved[p] += k0 * p0[p] + k1 * p1[p] + k2 * p2[p] + k3 * p3[p]
+            for j in range(M - M % 4, M):
+                moved += k[i, j] * pull[j, lo:hi]
     return phi
 
 
-@jit(nogil=True, fastmath={"contract", "reassoc"})
-def _squared_distances(theta):  # type: ignore[no-untyped-def]
+@kernel
+def squared_distances(theta):  # type: ignore[no-untyped-def]
+    """|theta_i - theta_j|^2, (M, M)."""
     M, P = theta.shape
     apart = np.zeros((M, M))
     for i in range(M):
         for j in range(i):
             total = 0.0
-            for k in range(P):
-                total += (theta[i, k] - theta[j, k]) ** 2
+            for p in range(P):
+                total += (theta[i, p] - theta[j, p]) ** 2
             apart[i, j] = apart[j, i] = total
     return apart
 
 
 # ---------------------------------------------------------------- the posterior of a network
+
+
+@kernel
+def posterior_slopes(theta, L, slopes, n, s, outputs, a, b):  # type: ignore[no-untyped-def]
+    """Gradient (M, P + 2) of the log posterior, from the mean loss L (M,) and its gradient `slopes` (M, P)."""
+    M, P = slopes.shape
+    by = np.empty((M, P + 2))
+    for i in range(M):
+        gamma, lam, square = math.exp(theta[i, P]), math.exp(theta[i, P + 1]), 0.0
+        for p in range(P):
+            w = theta[i, p]
+            square += w * w
+            by[i, p] = -n * s * gamma * slopes[i, p] - lam * w
+        by[i, P] = n * s * (outputs - gamma * L[i]) + a - b * gamma
+        by[i, P + 1] = 0.5 * (P - lam * square) + a - b * lam
+    return by
 
 
 @dataclass(frozen=True)
@@ -121,15 +149,9 @@ class Posterior:
 
     def gradient(self, theta: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Gradient (M, P + 2) with `rows` standing for all, and the mean loss (M,) on them."""
-        (a, b), n, s = self.prior, self.total, heads.likelihood(self.plan.loss).share
-        w, ln_gamma, ln_lambda = theta[:, :-2], theta[:, -2], theta[:, -1]
-        gamma, lam = np.exp(ln_gamma), np.exp(ln_lambda)
-        L, slopes = engine.gradients(self.plan, self.data, rows, w.astype(np.float32))
-        by = np.empty_like(theta)
-        by[:, :-2] = (-n * s * gamma)[:, None] * slopes - lam[:, None] * w
-        by[:, -2] = n * s * (self.outputs - gamma * L) + a - b * gamma
-        by[:, -1] = (w.shape[1] - lam * np.einsum("ij,ij->i", w, w)) / 2 + a - b * lam
-        return by, L
+        s = heads.likelihood(self.plan.loss).share
+        L, slopes = engine.gradients(self.plan, self.data, rows, theta[:, :-2].astype(np.float32))
+        return posterior_slopes(theta, L, slopes, self.total, s, self.outputs, *self.prior), L
 
     def start(self, n_particles: int, rows: NDArray[np.int64], rng: np.random.Generator) -> Floats:
         """Weights N(0, 1/(inputs + 1)), biases 0, gamma by the residuals of each, lambda from Gamma(a, scale b)."""
@@ -217,8 +239,7 @@ class SVGDRegressor(BayesianRegressor):
 
         def gradient(theta: Floats, t: int) -> Floats:
             turn = rows[np.arange(t * batch, (t + 1) * batch) % len(rows)]
-            with np.errstate(over="ignore", invalid="ignore"):  # found out below
-                slopes, L = posterior.gradient(theta, turn)
+            slopes, L = posterior.gradient(theta, turn)
             trace[t] = L.mean()
             _refuse_divergence(slopes, t)
             if (t + 1) % STRETCH == 0:
