@@ -4,7 +4,7 @@ Two data sets, four ways to weigh the samples. In the two strips what looks like
 it fits the rest better. The wave has next to no noise, but until a network has learned it, it looks like noise: whoever
 turns away from it never learns it.
 
-Usage: python examples/beta_nll.py [directory for the picture]
+Usage: python examples/beta_nll.py [directory for the picture] [seeds to average over]
 """
 
 import sys
@@ -17,7 +17,6 @@ from aleator import PairRegressor, plots
 from aleator.baselines import BetaNLLRegressor, MeanVarianceRegressor
 from aleator.datasets import synthetic
 
-SEEDS = 5
 SETTINGS = {"epochs": 1000, "l2": 0.0}
 MODELS = {
     "pair, lam = 0.05": PairRegressor(lam=0.05, **SETTINGS),
@@ -52,15 +51,15 @@ ROWS = {
 }
 
 
-def main(out: Path) -> None:
+def main(out: Path, seeds: int) -> None:
     figure = Figure(figsize=(14, 6.6), layout="constrained")
     axes = figure.subplots(2, 4, sharey="row")
     for row, (title, (draw, network, where)) in zip(axes, ROWS.items(), strict=True):
-        print(f"{title}: error of the mean {where}, {SEEDS} seeds")
+        print(f"{title}: error of the mean {where}, {seeds} seeds")
         for ax, (name, model) in zip(row, MODELS.items(), strict=True):
             model.set_params(hidden=(50,), activation="relu").set_params(**network)
             errors = []
-            for seed in range(SEEDS):
+            for seed in range(seeds):
                 X, y, x, mean, clean = draw(seed)
                 said = model.set_params(random_state=seed).fit(X, y).predict_uncertainty(x[:, None])
                 errors.append(float(np.sqrt(np.mean((said.mean - mean)[clean] ** 2))))
@@ -82,4 +81,4 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "."), int(sys.argv[2]) if len(sys.argv) > 2 else 5)

@@ -427,6 +427,14 @@ def test_weights_are_observations_to_the_posterior(monkeypatch):
     np.testing.assert_allclose(posterior.gradient(theta, rows)[1], expected, rtol=1e-4)
 
 
+def test_rows_held_out_give_intervals():
+    low, high = SVGDRegressor(iterations=300).fit(X, y).predict_interval(X, coverage=0.8)
+    assert 0.6 < np.mean((low <= y) & (y <= high)) < 0.97
+    for model in (SVGDRegressor(iterations=20, held_out=0.0), PBPRegressor(epochs=2)):
+        with pytest.raises(ValueError, match="call calibrate"):
+            model.fit(X, y).predict_interval(X)
+
+
 def test_few_rows_are_not_all_held_out():
     for n in (2, 4, 9):
         model = SVGDRegressor(iterations=20, held_out=0.95).fit(X[:n], y[:n])

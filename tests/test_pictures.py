@@ -130,10 +130,10 @@ def test_the_share_accepted_is_the_one_with_the_expected_loss_asked_for():
     )
 
 
-@pytest.mark.parametrize("name", ["houses", "asymmetric_cost"])
-def test_examples(name, tmp_path):
+@pytest.mark.parametrize(("name", "arguments"), [("houses", []), ("asymmetric_cost", []), ("beta_nll", ["1"])])
+def test_examples(name, arguments, tmp_path):
     script = Path(__file__).parents[1] / "examples" / f"{name}.py"
-    done = subprocess.run([sys.executable, "-W", "error", script, tmp_path], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-W", "error", script, tmp_path, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / f"{name}.png").stat().st_size > 20_000
 

@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).parent.parent / "README.md"
+PAGES = sorted((README.parent / "docs").glob("*.md"))
 
 
 def test_the_lines_run(capsys):
@@ -16,6 +19,14 @@ def test_the_lines_run(capsys):
     assert 0.8 < inside.mean() <= 1
 
 
-def test_pictures_and_pages_exist():
-    for target in re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8")):
-        assert (README.parent / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_lines_of_the_pages_run(page, capsys):
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+        exec(code, {})
+        assert "expected_loss" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.name)
+def test_pictures_and_pages_exist(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
