@@ -25,6 +25,7 @@ _MODULES = (
     "mixtures",
     "models",
     "plots",
+    "theory",
 )
 
 

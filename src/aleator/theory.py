@@ -1,0 +1,187 @@
+"""What lam does (sec. 6 of the paper): how fast regressor and quantifier learn, and which regions count.
+
+A region is a set of samples with regressor's loss L. Where the quantifier has found the xi that minimises
+
+    M(L, xi) = L f(xi) + lam g(xi),                                                                 eq. (6.2)
+
+the regressor's gradient there is multiplied by f(xi), and the quantifier's is proportional to the curvature of M:
+
+| | any coupling | sigmoid | softplus |
+| --- | --- | --- | --- |
+| `optimum` | M is least at xi | ln(lam / L), Lemma 6.1 | ln(e^(lam / L) - 1) |
+| `regressor_speed` | f(xi) | ln(1 + lam / L), eq. (6.4) | lam / L, eq. (6.10), (6.11) |
+| `quantifier_speed` | M''(xi) | L lam / (L + lam), eq. (6.6) | L^2 / lam (1 - e^(-lam / L))^2, eq. (6.12) |
+
+The ratios `regressor_ratio` R and `quantifier_ratio` Q of a clean region L1 to a noisy one L2 tell which counts: the
+clean one where they are above 1, eq. (6.7), (6.8), (6.13), (6.14). All functions take arrays and broadcast. The two
+couplings of the paper have closed forms, any other is solved numerically.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from aleator import couplings
+from aleator.compiled import mapped
+from aleator.couplings import COUPLINGS, Coupling
+
+Floats = NDArray[np.float64]
+
+# Where the quantifier of the softplus coupling learns fastest, lam = MU0 L: the positive root of e^mu = 1 + 2 mu.
+MU0 = float(brentq(lambda mu: np.exp(mu) - 1 - 2 * mu, 1.0, 2.0, xtol=1e-15))
+# ... and how fast that is, over L.
+LARGEST_SOFTPLUS_SPEED = 4 * MU0 / (1 + 2 * MU0) ** 2
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Where M(L, xi) is least: xi, the value there, and the curvature there, each of the shape of L and lam."""
+
+    xi: Floats
+    value: Floats
+    curvature: Floats
+
+
+def optimum(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling = "sigmoid") -> Optimum:
+    """The quantifier's best answer to a loss L."""
+    L, lam, coupling = _read(L, lam, coupling)
+    xi = _minimiser(L / lam, coupling)
+    value = L * mapped(coupling.f, xi) + lam * mapped(coupling.g, xi)  # eq. (6.2)
+    return Optimum(xi, value, quantifier_speed(L, lam, coupling))
+
+
+def regressor_speed(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling = "sigmoid") -> Floats:
+    """What f is at the optimum: what the regressor's gradient in a region of loss L is multiplied with."""
+    L, lam, coupling = _read(L, lam, coupling)
+    closed = _REGRESSOR.get(coupling.name) if _shipped(coupling) else None
+    if closed is not None:
+        return closed(L, lam)
+    return mapped(coupling.f, _minimiser(L / lam, coupling))
+
+
+def quantifier_speed(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling = "sigmoid") -> Floats:
+    """The curvature of M in xi at the optimum: how fast the quantifier approaches it."""
+    L, lam, coupling = _read(L, lam, coupling)
+    closed = _QUANTIFIER.get(coupling.name) if _shipped(coupling) else None
+    if closed is not None:
+        return closed(L, lam)
+    xi = _minimiser(L / lam, coupling)
+    # At the optimum L f' = -lam g', so M'' = L f'' + lam g'' = L f' (ln f')' - L f' (ln -g')': of level = -g'/f', known
+    # to full accuracy, only the slope of the logarithm is needed.
+    return -L * mapped(coupling.df, xi) * _slope(lambda at: np.log(coupling.expected_loss(at, 1.0)), xi)
+
+
+def regressor_ratio(lam: ArrayLike, L1: ArrayLike, L2: ArrayLike, coupling: str | Coupling = "sigmoid") -> Floats:
+    """R(lam; L1, L2): how much more a sample of the region with loss L1 counts for the regressor than one with L2.
+
+    Sigmoid, eq. (6.7): L2 / L1 as lam -> 0, 1 as lam -> infinity. Softplus, eq. (6.13): L2 / L1 always.
+    """
+    return regressor_speed(L1, lam, coupling) / regressor_speed(L2, lam, coupling)
+
+
+def quantifier_ratio(lam: ArrayLike, L1: ArrayLike, L2: ArrayLike, coupling: str | Coupling = "sigmoid") -> Floats:
+    """Q(lam; L1, L2): the same for the quantifier.
+
+    Sigmoid, eq. (6.8): 1 as lam -> 0, L1 / L2 as lam -> infinity. Softplus, eq. (6.14): 1, and (L1 / L2)^2.
+    """
+    return quantifier_speed(L1, lam, coupling) / quantifier_speed(L2, lam, coupling)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a ratio tends to as lam -> 0 and as lam -> infinity."""
+
+    small: float
+    large: float
+
+
+def limits(L1: float, L2: float, coupling: str = "sigmoid") -> dict[str, Limits]:
+    """The limits of both ratios, sec. 6: {"regressor": ..., "quantifier": ...}."""
+    known = {
+        "sigmoid": {"regressor": Limits(L2 / L1, 1.0), "quantifier": Limits(1.0, L1 / L2)},
+        "softplus": {"regressor": Limits(L2 / L1, L2 / L1), "quantifier": Limits(1.0, (L1 / L2) ** 2)},
+    }
+    if coupling not in known:
+        raise ValueError(f"the limits are known for {', '.join(known)}, got {coupling!r}.")
+    return known[coupling]
+
+
+def surface(
+    losses: ArrayLike, lam: float, shares: ArrayLike | None = None, coupling: str | Coupling = "sigmoid"
+) -> Floats:
+    """The joint loss over the regressor's weights, the quantifier always at its optimum: sum_j C_j min_xi M(L_j, xi).
+
+    `losses` (J, ...): the loss of each region as a function of the weights; `shares` (J,): C_j of eq. (6.1), which part
+    of the samples lies in each region, by default the same. Its minimum in theta_r is that of eq. (6.9).
+    """
+    losses = np.asarray(losses, np.float64)
+    shares = np.full(len(losses), 1 / len(losses)) if shares is None else np.asarray(shares, np.float64)
+    if shares.shape != losses.shape[:1]:
+        raise ValueError(f"there are {len(losses)} regions, and shares of shape {shares.shape}.")
+    joint: Floats = np.tensordot(shares, optimum(losses, lam, coupling).value, axes=1)  # eq. (6.1)
+    return joint
+
+
+# ---------------------------------------------------------------- closed forms
+
+# At the optimum, as functions of L and lam; written so that neither a large nor a small lam / L loses anything.
+_MINIMISER: dict[str, Callable[[Floats], Floats]] = {
+    "sigmoid": lambda ratio: -np.log(ratio),  # Lemma 6.1, item 1, of ratio = L / lam
+    "softplus": lambda ratio: 1 / ratio + np.log(-np.expm1(-1 / ratio)),  # ln(e^mu - 1) = mu + ln(1 - e^-mu)
+}
+_REGRESSOR: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "sigmoid": lambda L, lam: np.log1p(lam / L),  # Lemma 6.1, item 3; eq. (6.4)
+    "softplus": lambda L, lam: lam / L,  # eq. (6.10), (6.11)
+}
+_QUANTIFIER: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "sigmoid": lambda L, lam: lam / (1 + lam / L),  # Lemma 6.1, item 2; eq. (6.6)
+    "softplus": lambda L, lam: L * (L / lam) * np.expm1(-lam / L) ** 2,  # eq. (6.12)
+}
+
+# ---------------------------------------------------------------- any coupling
+
+
+def _minimiser(ratio: Floats, coupling: Coupling) -> Floats:
+    """The xi at which level(xi) = -g'/f' is L / lam: there the derivative of M vanishes."""
+    closed = _MINIMISER.get(coupling.name) if _shipped(coupling) else None
+    if closed is not None:
+        return closed(ratio)
+
+    def excess(xi: float, target: float) -> float:
+        return float(np.log(coupling.expected_loss(xi, 1.0)) - target)  # falls from above 0 to below
+
+    found = [_root(excess, float(np.log(r))) for r in ratio.ravel()]
+    return np.array(found).reshape(ratio.shape)
+
+
+def _root(function: Callable[[float, float], float], target: float) -> float:
+    low, high = -1.0, 1.0
+    while function(low, target) < 0 and low > -1e8:
+        low *= 2
+    while function(high, target) > 0 and high < 1e8:
+        high *= 2
+    return float(brentq(function, low, high, args=(target,), xtol=1e-13, rtol=1e-14))
+
+
+def _slope(function: Callable[[Floats], Floats], at: Floats) -> Floats:
+    """The derivative by central differences of fourth order."""
+    h = 1e-3
+    near, far = function(at + h) - function(at - h), function(at + 2 * h) - function(at - 2 * h)
+    return (8 * near - far) / (12 * h)
+
+
+def _shipped(coupling: Coupling) -> bool:
+    return COUPLINGS.get(coupling.name) is coupling
+
+
+def _read(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling) -> tuple[Floats, Floats, Coupling]:
+    L, lam = np.broadcast_arrays(np.asarray(L, np.float64), np.asarray(lam, np.float64))
+    for name, values in (("L", L), ("lam", lam)):
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise ValueError(
+                f"{name} must be positive and finite, got {values[~(values > 0) | ~np.isfinite(values)][0]}."
+            )
+    return L, lam, couplings.get(coupling)
