@@ -31,6 +31,3 @@ class BetaNLLRegressor(PairSettings, NetworkRegressor):
 
     def _head(self) -> Head:
         return heads.beta_nll(losses.get(self.loss), float(self.beta))
-
-    def _n_members(self) -> int:
-        return 1

@@ -72,9 +72,6 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
         heads.likelihood(losses.get(self.loss))  # refuses what has no noise model
         return HEADS["plain"]
 
-    def _n_members(self) -> int:
-        return 1
-
     # ------------------------------------------------------------ fit
 
     def _fit(

@@ -40,9 +40,6 @@ class MeanVarianceRegressor(PairSettings, NetworkRegressor):
     def _head(self) -> Head:
         return heads.likelihood(losses.get(self.loss))
 
-    def _n_members(self) -> int:
-        return 1
-
 
 @dataclass(eq=False, repr=False)
 class MeanVarianceEnsemble(PairSettings, NetworkRegressor):
@@ -57,6 +54,3 @@ class MeanVarianceEnsemble(PairSettings, NetworkRegressor):
 
     def _head(self) -> Head:
         return heads.likelihood(losses.get(self.loss))
-
-    def _n_members(self) -> int:
-        return self.n_members

@@ -24,9 +24,6 @@ class PlainRegressor(RegressorSettings, NetworkRegressor):
     def _head(self) -> Head:
         return HEADS["plain"]
 
-    def _n_members(self) -> int:
-        return 1
-
     def _answers(self, X: Any) -> Never:
         raise ValueError(
             "PlainRegressor has no quantifier, so it cannot tell how wrong it will be; use PairRegressor, or "

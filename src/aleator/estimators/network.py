@@ -36,15 +36,12 @@ class NetworkRegressor(QuantifiedRegressor):
     shared_layers: int
     per_output: bool
     rescale: bool
+    n_members: int = 1  # a parameter of ensembles
     judges: int | None = None
 
     @abstractmethod
     def _head(self) -> Head:
         """What one sample adds to the objective."""
-
-    @abstractmethod
-    def _n_members(self) -> int:
-        """How many networks there are."""
 
     # ------------------------------------------------------------ fit
 
@@ -66,7 +63,7 @@ class NetworkRegressor(QuantifiedRegressor):
         learned = table(X, Y, weight, loss, self.per_output)
         network = self._network(X.shape[1], Y.shape[1], len(learned.units.unit))
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
-        seeds = fitting.member_seeds(self.random_state, self._n_members())
+        seeds = fitting.member_seeds(self.random_state, self.n_members)
         training = fitting.training(self, network, loss, head, len(learned.rows))
         fit = self._fit(training, learned, seeds, validation)
         self.settings_ = self.get_params(deep=False)

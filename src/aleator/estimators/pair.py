@@ -64,9 +64,6 @@ class PairRegressor(PairSettings, NetworkRegressor):
     def _head(self) -> Head:
         return heads.joint(couplings.get(self.coupling))
 
-    def _n_members(self) -> int:
-        return 1
-
 
 @dataclass(eq=False, repr=False)
 class PairEnsemble(PairSettings, NetworkRegressor):
@@ -83,6 +80,3 @@ class PairEnsemble(PairSettings, NetworkRegressor):
 
     def _head(self) -> Head:
         return heads.joint(couplings.get(self.coupling))
-
-    def _n_members(self) -> int:
-        return self.n_members

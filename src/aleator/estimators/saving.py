@@ -136,7 +136,7 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
     K, D, M = len(model.params_), len(model.scaling_.x_mean), model.n_outputs_
     model.n_features_in_ = D
     model.network_ = model._network(D, M, len(model.units_.unit))
-    check_weights(model.params_, model._n_members())
+    check_weights(model.params_, model.n_members)
     check_shapes(
         {
             "params_": (model.params_, np.float32, (K, model.network_.n_params)),
