@@ -288,3 +288,26 @@ def test_parameters_are_in_the_signature_once(name):
     names = list(inspect.signature(MODELS[name]).parameters)
     assert sorted(names) == sorted(model(name).get_params(deep=False))
     assert {"loss", "random_state", "verbose", "hidden"} <= set(names)
+
+
+STAGED = [name for name in MODELS if hasattr(MODELS[name], "fit_staged")]
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_a_stage_is_what_so_many_epochs_give(name):
+    whole = model(name, learning_rate=lambda epoch: 2e-3 / (1 + epoch))
+    for epochs, stage in zip([1, 4, 10], whole.fit_staged(X, y, [1, 4, 10]), strict=True):
+        fitted = model(name, learning_rate=whole.learning_rate, epochs=epochs).fit(X, y)
+        np.testing.assert_array_equal(stage.params_, fitted.params_)
+        np.testing.assert_array_equal(stage.predict(X), fitted.predict(X))
+        pd.testing.assert_frame_equal(stage.history_, fitted.history_)
+        assert list(stage.n_epochs_) == list(fitted.n_epochs_)
+        if name in QUANTIFY:
+            np.testing.assert_array_equal(stage.predict_loss(X), fitted.predict_loss(X))
+    assert not hasattr(whole, "params_")
+
+
+@pytest.mark.parametrize("epochs", [[], [0], [2, 2], [3, 1], [1.5], 5, "12", None])
+def test_stages_are_increasing_whole_numbers(epochs):
+    with pytest.raises(ValueError, match="epochs must be increasing whole numbers >= 1"):
+        next(model("PairRegressor").fit_staged(X, y, epochs))

@@ -15,7 +15,7 @@ on held-out rows instead.
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,10 @@ from scipy.special import logsumexp
 
 from aleator import engine, heads, losses, mixtures
 from aleator.estimators import fitting, saving
-from aleator.estimators.network import NetworkRegressor, Validation
+from aleator.estimators.network import Lesson, NetworkRegressor
 from aleator.estimators.prediction import by_blocks
 from aleator.estimators.reading import new_rows
 from aleator.estimators.settings import RegressorSettings
-from aleator.estimators.table import Table
 from aleator.heads import HEADS, Head
 from aleator.losses import Loss
 from aleator.mixtures import Parts
@@ -74,20 +73,18 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
 
     # ------------------------------------------------------------ fit
 
-    def _fit(
-        self, training: fitting.Training, learned: Table, seeds: list[int], validation: Validation | None
-    ) -> fitting.Fit:
-        fit = super()._fit(training, learned, seeds, validation)
+    def _left_out(self, fit: fitting.Fit, lesson: Lesson) -> tuple[fitting.LeftOut, ...]:
+        """... and if it left none, five folds in turn."""
         if fit.left_out or self.noise == "formula":
-            return fit
-        fold = fitting.random_folds(len(learned.rows), seeds[0])
-        make_member, epochs = fitting.member_maker(self, learned.data), int(fit.epochs[0])
+            return fit.left_out
+        learned, epochs = lesson.table, int(fit.epochs[0])
+        fold = fitting.random_folds(len(learned.rows), lesson.seeds[0])
+        make_member = fitting.member_maker(self, learned.data)
 
         def as_long(own: fitting.Rows, seed: int) -> engine.Member:
             return make_member(own, seed, epochs)
 
-        left_out = fitting.in_turn(training, learned.data, learned.rows, fold, seeds, as_long)
-        return replace(fit, left_out=left_out)
+        return fitting.in_turn(lesson.training, learned.data, learned.rows, fold, lesson.seeds, as_long)
 
     def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int]) -> None:
         rng = np.random.default_rng([seeds[0], 2])

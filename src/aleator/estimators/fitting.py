@@ -10,7 +10,7 @@ left out, `Fit.left_out` has them with members that have not seen them; the mean
 of the predicted ones (`HeldOut`) is the scale of the expected loss. The paper's way leaves nothing out and has scale 1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -161,6 +161,23 @@ def fixed(training: Training, members: list[Member], watched: Data | None = None
     return _fit(watchers)
 
 
+def staged(training: Training, members: list[Member], stages: Sequence[int]) -> Iterator[Fit]:
+    """What `fixed` gives for each of these increasing numbers of epochs, one training going through them all."""
+    runs: list[Run] | None = None
+    bar, tick = progress(training.verbose, "training", len(members) * stages[-1])
+
+    def watch(number: int, run: Run) -> bool:
+        tick(len(run.trace[-1]))
+        return False
+
+    with bar:
+        for epochs in stages:
+            cut = [replace(member, rates=member.rates[:epochs], lams=member.lams[:epochs]) for member in members]
+            runs = train(training.plan, cut, threads=training.threads, watch=watch, runs=runs)
+            params = np.stack([run.params for run in runs])
+            yield Fit(params, np.full(len(runs), epochs), [_traced(run) for run in runs])
+
+
 # ---------------------------------------------------------------- early stopping
 
 
@@ -196,10 +213,15 @@ class _Watcher:
         return self.patience is not None and run.epoch - self.epoch >= self.patience
 
     def history(self) -> pd.DataFrame:
-        trace = np.empty((0, 2)) if self.run is None else self.run.history
-        table = pd.DataFrame(trace, columns=["joint_loss", "loss"])
-        table.insert(0, "epoch", np.arange(1, len(table) + 1))
+        table = _traced(self.run)
         return _joined(table, self.curve, _WATCHED) if self.curve else table
+
+
+def _traced(run: Run | None) -> pd.DataFrame:
+    """Losses on the training rows by epoch."""
+    table = pd.DataFrame(np.empty((0, 2)) if run is None else run.history, columns=["joint_loss", "loss"])
+    table.insert(0, "epoch", np.arange(1, len(table) + 1))
+    return table
 
 
 def _watch(training: Training, members: list[Member], watchers: list[_Watcher]) -> None:

@@ -4,25 +4,37 @@ Subclasses are final. They list their parameters and say which head they train w
 answers become one is a mixture (``mixtures.py``), and how long they train is in ``fitting.py``.
 """
 
+import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from aleator import engine, losses
 from aleator.estimators import fitting, saving
 from aleator.estimators.prediction import Readout
 from aleator.estimators.quantified import QuantifiedRegressor
-from aleator.estimators.reading import check_parameters, columns, new_rows, training_rows
+from aleator.estimators.reading import check_parameters, columns, increasing, new_rows, training_rows
 from aleator.estimators.table import Table, framed, table
 from aleator.heads import Head
 from aleator.losses import Loss
 
 Floats = NDArray[np.float64]
 Validation = tuple[ArrayLike, ArrayLike]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What members learn, how, and by which chance."""
+
+    table: Table
+    training: fitting.Training
+    seeds: list[int]
 
 
 class NetworkRegressor(QuantifiedRegressor):
@@ -54,7 +66,28 @@ class NetworkRegressor(QuantifiedRegressor):
         with self._as_it_was_on_error():
             return self._learn(X, y, sample_weight, validation)
 
+    def fit_staged(self, X: Any, y: Any, epochs: Sequence[int], sample_weight: Any = None) -> Iterator[Self]:
+        """The model after each of these numbers of epochs, by one training: what is learned first, and what later.
+
+        Each is a model of its own, bit for bit what `fit` with so many `epochs` gives; this one is left as it is.
+        """
+        stages = increasing("epochs", epochs)
+        learner = clone(self).set_params(epochs=stages[-1], early_stopping=False)
+        lesson = learner._lesson(X, y, sample_weight)
+        make_member = fitting.member_maker(learner, lesson.table.data)
+        members = [make_member(lesson.table.rows, seed, stages[-1]) for seed in lesson.seeds]
+        for fit in fitting.staged(lesson.training, members, stages):
+            stage = copy.copy(learner).set_params(epochs=int(fit.epochs[0]))
+            stage._learned(fit, lesson)
+            yield stage
+
     def _learn(self, X: Any, y: Any, sample_weight: Any, validation: Validation | None) -> Self:
+        lesson = self._lesson(X, y, sample_weight)
+        self._learned(self._fit(lesson, validation), lesson)
+        return self
+
+    def _lesson(self, X: Any, y: Any, sample_weight: Any) -> Lesson:
+        """Look at the parameters and the table, and set what of the model does not depend on training."""
         check_parameters(self)
         loss, head = losses.get(self.loss), self._head()
         X, y, weight = training_rows(self, X, y, sample_weight)
@@ -63,16 +96,21 @@ class NetworkRegressor(QuantifiedRegressor):
         learned = table(X, Y, weight, loss, self.per_output)
         network = self._network(X.shape[1], Y.shape[1], len(learned.units.unit))
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
-        seeds = fitting.member_seeds(self.random_state, self.n_members)
+        self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
         training = fitting.training(self, network, loss, head, len(learned.rows))
-        fit = self._fit(training, learned, seeds, validation)
+        return Lesson(learned, training, fitting.member_seeds(self.random_state, self.n_members))
+
+    def _learned(self, fit: fitting.Fit, lesson: Lesson) -> None:
+        """Set what does."""
         self.settings_ = self.get_params(deep=False)
         self.params_, self.n_epochs_ = fit.params, fit.epochs
         self.lam_ = fitting.lams(self, int(fit.epochs.max()))[fit.epochs - 1]
-        self.history_ = fitting.history(fit.history, learned.units.unit)
-        self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
-        self._learn_from(fit.left_out, seeds)
-        return self
+        self.history_ = fitting.history(fit.history, self.units_.unit)
+        self._learn_from(self._left_out(fit, lesson), lesson.seeds)
+
+    def _left_out(self, fit: fitting.Fit, lesson: Lesson) -> tuple[fitting.LeftOut, ...]:
+        """Rows that members have not seen: those that training left out anyway."""
+        return fit.left_out
 
     def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int]) -> None:
         """From rows that were left out: the scale of the expected loss, and how often it is exceeded."""
@@ -95,11 +133,10 @@ class NetworkRegressor(QuantifiedRegressor):
             activation=self.activation,
         )
 
-    def _fit(
-        self, training: fitting.Training, learned: Table, seeds: list[int], validation: Validation | None
-    ) -> fitting.Fit:
-        data, rows = learned.data, learned.rows
-        watched = None if validation is None else self._watched(validation, learned)
+    def _fit(self, lesson: Lesson, validation: Validation | None) -> fitting.Fit:
+        training, seeds = lesson.training, lesson.seeds
+        data, rows = lesson.table.data, lesson.table.rows
+        watched = None if validation is None else self._watched(validation, lesson.table)
         make_member = fitting.member_maker(self, data)
         if self.early_stopping:
             kept, held = (rows, np.arange(len(watched.Y))) if watched else self._split(rows, seeds[0])

@@ -3,6 +3,7 @@
 import math
 import numbers
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,14 @@ def schedule(name: str, value: Any, epochs: int) -> Floats:
             raise ValueError(f"{name} must be positive at every epoch, but {name}({epoch}) is {at_epoch!r}.")
         values[epoch] = at_epoch
     return values
+
+
+def increasing(name: str, values: Any) -> list[int]:
+    """Whole numbers from 1 on, each larger than the one before."""
+    found = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
+    if not found or not all(whole(v, 1) for v in found) or any(b <= a for a, b in pairwise(found)):
+        raise ValueError(f"{name} must be increasing whole numbers >= 1, got {values!r}.")
+    return [int(v) for v in found]
 
 
 def training_rows(
