@@ -2,13 +2,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench boston quantifier quantifier-speed rounds baselines format clean
+.PHONY: demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines format clean
 
 demo: .venv/core
 	$(BIN)/aleator demo $(ARGS)
 
-test: .venv/all
+test: .venv/all browser
 	MPLBACKEND=Agg SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+# The tests of the page use Chromium. Where there is none, Debian's is installed; elsewhere CHROMIUM may name one.
+browser:
+	@command -v $${CHROMIUM:-chromium} >/dev/null || { echo "installing Chromium for the tests of the page"; \
+	  export DEBIAN_FRONTEND=noninteractive; install="apt-get install -y -qq --no-install-recommends chromium"; \
+	  $$install >/dev/null 2>&1 || { apt-get update -qq && $$install; } >/dev/null 2>&1; } \
+	  || echo "Chromium could not be installed: the tests of the page will be skipped"
 
 check: .venv/all
 	$(BIN)/ruff format --check .
@@ -33,6 +40,16 @@ rounds: .venv/all
 
 baselines: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/baselines.py $(ARGS)
+
+synthetic: .venv/all
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py $(ARGS)
+
+# What is drawn in docs/lambda.md, and the trainings that `aleator playground` replays.
+figures: .venv/core
+	$(BIN)/aleator reproduce figures --out docs/figures $(ARGS)
+
+playground: .venv/core
+	$(BIN)/python -m aleator.paper.playground
 
 format: .venv/all
 	$(BIN)/ruff format .

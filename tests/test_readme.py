@@ -23,7 +23,7 @@ def test_the_lines_run(capsys):
 def test_the_lines_of_the_pages_run(page, capsys):
     for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
         exec(code, {})
-        assert "expected_loss" in capsys.readouterr().out
+        assert capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.name)

@@ -4,6 +4,7 @@ import functools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize_scalar
 
@@ -126,3 +127,18 @@ def test_bad_values(L, lam, message):
         theory.optimum(L, lam)
     with pytest.raises(ValueError, match="unknown coupling"):
         theory.optimum(1.0, 1.0, "sigmod")
+
+
+def test_the_table_of_relative_contributions_is_the_papers():
+    """Table 1 of sec. 2, computed from R and Q; as printed in the paper."""
+    printed = pd.DataFrame(
+        [
+            ["clean > noisy", "clean = noisy", "clean > noisy", "clean = noisy"],
+            ["clean = noisy", "clean < noisy", "clean > noisy", "clean << noisy"],
+        ],
+        index=pd.Index(["small", "large"], name="lam"),
+        columns=pd.MultiIndex.from_product([["sigmoid", "softplus"], ["regressor", "quantifier"]]),
+    )
+    pd.testing.assert_frame_equal(theory.contributions(), printed)
+    own = theory.contributions([copy_of("sigmoid"), copy_of("softplus")])  # found numerically
+    assert own.to_numpy().tolist() == printed.to_numpy().tolist()

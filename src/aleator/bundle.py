@@ -7,7 +7,6 @@ safetensors itself notices neither a flipped bit nor a cut weight. Reading a fil
 import hashlib
 import json
 import os
-import uuid
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,30 +16,21 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from aleator import files
+
 FORMAT = 1
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def write(path: str | PathLike[str], facts: dict[str, Any], arrays: Arrays) -> None:
-    """Write the file whole or not at all: a temporary file beside it takes its name when it is complete."""
-    if not os.fspath(path) or (Path(path).exists() and not Path(path).is_file()):
-        raise ValueError(f"{os.fspath(path)!r} is not a place for a model file.")
-    path = Path(path).resolve()  # a link stays a link
+    """Write the file whole or not at all."""
     arrays = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
     text = json.dumps({"format": FORMAT, **facts}, sort_keys=True, allow_nan=False)
     # one entry, because safetensors writes several in an order that changes from time to time
     content = save(arrays, metadata={"aleator": json.dumps([_digest(text, arrays), text])})
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, f"cannot write the model file ({error.strerror})", str(path)) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with files.whole(path, "model file") as beside:
+        beside.write_bytes(content)
 
 
 def read(path: str | PathLike[str]) -> tuple[dict[str, Any], Arrays]:

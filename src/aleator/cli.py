@@ -1,6 +1,7 @@
 """The command `aleator`. Imports what a command needs only when it runs, so that help is immediate."""
 
 import sys
+import webbrowser
 from pathlib import Path
 
 import click
@@ -25,6 +26,52 @@ def demo(out: Path) -> None:
     from aleator.demo import run
 
     run(out)
+
+
+@commands.group()
+def reproduce() -> None:
+    """Compute what the paper shows."""
+
+
+@reproduce.command()
+@click.argument("names", nargs=-1, metavar="[FIGURE]...")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("figures"),
+    show_default=True,
+    help="Folder for the files.",
+)
+def figures(names: tuple[str, ...], out: Path) -> None:
+    r"""Draw every figure up to section 7, or those named, as PNG and SVG; about two minutes on two cores.
+
+    \b
+    aleator reproduce figures
+    aleator reproduce figures speeds learning_animation --out docs/figures
+    """
+    from aleator.paper import reproduce
+
+    for path in reproduce.figures(out, names):
+        click.echo(path)
+
+
+@commands.command()
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("playground.html"),
+    show_default=True,
+    help="Where to write the page.",
+)
+@click.option("--open/--no-open", "show", default=True, help="Open it in the browser.  [default: --open]")
+def playground(out: Path, show: bool) -> None:
+    """Write a page to play with lambda: one file, no server, works offline."""
+    from aleator.paper import playground as page
+
+    path = page.write(out)
+    click.echo(path)
+    if show and not webbrowser.open(path.resolve().as_uri()):
+        click.echo("no browser was found; open the file by hand.", err=True)
 
 
 def main() -> None:

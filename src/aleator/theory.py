@@ -17,16 +17,16 @@ clean one where they are above 1, eq. (6.7), (6.8), (6.13), (6.14). All function
 couplings of the paper have closed forms, any other is solved numerically.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from aleator import couplings
 from aleator.compiled import mapped
-from aleator.couplings import COUPLINGS, Coupling
+from aleator.couplings import COUPLINGS, Coupling, get
 
 Floats = NDArray[np.float64]
 
@@ -109,6 +109,27 @@ def limits(L1: float, L2: float, coupling: str = "sigmoid") -> dict[str, Limits]
     return known[coupling]
 
 
+# How a ratio of clean to noisy that goes like (L2 / L1)^k is written in the table of sec. 2.
+_COMPARED = {2: "clean >> noisy", 1: "clean > noisy", 0: "clean = noisy", -1: "clean < noisy", -2: "clean << noisy"}
+
+
+def contributions(couplings: Sequence[str | Coupling] = ("sigmoid", "softplus")) -> pd.DataFrame:
+    """Which region counts more, for small and for large lam: the table of sec. 2, from R and Q of each coupling.
+
+    A ratio is told by its order k in L2 / L1, where it goes like (L2 / L1)^k as the losses of the two regions lie
+    further and further apart: k = 0 is "comparable", -1 "lower", -2 "much lower".
+    """
+    rows = {"small": 1e-7, "large": 1e7}
+    clean, noisy = 1.0, 1e3
+    table: dict[tuple[str, str], list[str]] = {}
+    for coupling in map(get, couplings):
+        for network, ratio in (("regressor", regressor_ratio), ("quantifier", quantifier_ratio)):
+            ratios = ratio(np.array(list(rows.values())), clean, noisy, coupling)
+            orders = np.rint(np.log(ratios) / np.log(noisy / clean))
+            table[coupling.name, network] = [_COMPARED[int(np.clip(k, -2, 2))] for k in orders]
+    return pd.DataFrame(table, index=pd.Index(rows, name="lam"))
+
+
 def surface(
     losses: ArrayLike, lam: float, shares: ArrayLike | None = None, coupling: str | Coupling = "sigmoid"
 ) -> Floats:
@@ -184,4 +205,4 @@ def _read(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling) -> tuple[Float
             raise ValueError(
                 f"{name} must be positive and finite, got {values[~(values > 0) | ~np.isfinite(values)][0]}."
             )
-    return L, lam, couplings.get(coupling)
+    return L, lam, get(coupling)

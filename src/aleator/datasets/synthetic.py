@@ -11,24 +11,35 @@ Floats = NDArray[np.float64]
 
 STRIPS = ((0.2, 0.3, 1.0), (0.6, 0.7, 5.0))  # from, to, standard deviation of the noise
 STRIP_MEAN = -2.0
+EDGES = np.array([edge for start, stop, _ in STRIPS for edge in (start, stop)])
 
 
 @dataclass(frozen=True)
 class Synthetic:
-    """Samples X (n, 1), y (n,), and the true mean and standard deviation of y at each of them."""
+    """Samples X (n, 1), y (n,), and for each of them the true mean and standard deviation of y, and its region.
+
+    Regions are counted from 1, from left to right, as in the paper: of `two_strips`, 2 and 4 are the strips.
+    """
 
     X: Floats
     y: Floats
     mean: Floats
     std: Floats
+    region: NDArray[np.int64]
 
 
 def smooth(n: int = 2000, random_state: object = 0) -> Synthetic:
     """Mean 3x + sin(2 pi x), standard deviation 1 + sin(4 pi x), x uniform on [0, 1]."""
     rng = drawn_by(n, random_state)
     x = rng.uniform(size=n)
-    mean, std = 3 * x + np.sin(2 * np.pi * x), 1 + np.sin(4 * np.pi * x)
-    return Synthetic(x[:, None], rng.normal(mean, std), mean, std)
+    mean, std = smooth_truth(x)
+    return Synthetic(x[:, None], rng.normal(mean, std), mean, std, np.ones(n, np.int64))
+
+
+def smooth_truth(x: ArrayLike) -> tuple[Floats, Floats]:
+    """True mean and standard deviation of `smooth` at x."""
+    x = np.asarray(x, np.float64)
+    return 3 * x + np.sin(2 * np.pi * x), 1 + np.sin(4 * np.pi * x)
 
 
 def two_strips(n: int = 2000, noisy: float = 0.8, random_state: object = 0) -> Synthetic:
@@ -43,7 +54,7 @@ def two_strips(n: int = 2000, noisy: float = 0.8, random_state: object = 0) -> S
     second = rng.uniform(size=n) < 0.5
     x = np.where(in_noise, np.where(second, STRIPS[1][0], STRIPS[0][0]) + 0.1 * rng.uniform(size=n), _clean(rng, n))
     mean, std = two_strips_truth(x)
-    return Synthetic(x[:, None], mean + std * rng.normal(size=n), mean, std)
+    return Synthetic(x[:, None], mean + std * rng.normal(size=n), mean, std, two_strips_region(x))
 
 
 def two_strips_truth(x: ArrayLike) -> tuple[Floats, Floats]:
@@ -54,6 +65,11 @@ def two_strips_truth(x: ArrayLike) -> tuple[Floats, Floats]:
         inside = (start <= x) & (x < stop)
         mean, std = np.where(inside, STRIP_MEAN, mean), np.where(inside, spread, std)
     return mean, std
+
+
+def two_strips_region(x: ArrayLike) -> NDArray[np.int64]:
+    """The region of `two_strips` that x lies in: 1, 3 and 5 are clean, 2 and 4 noisy."""
+    return 1 + np.searchsorted(EDGES, np.asarray(x, np.float64), side="right")
 
 
 def _clean(rng: np.random.RandomState, n: int) -> Floats:
