@@ -42,10 +42,21 @@ def test_errors_of_curves():
 
 def test_smooth_data_are_learned():
     """Sec. 7.1 with lam = 0.1: mean and standard deviation along x. (`make synthetic` has three seeds.)"""
-    (curve,) = synthetic.curves(Setting(None, lam=0.1), [synthetic.EPOCHS])
+    curve = next(synthetic.curves(Setting(None, lam=0.1), [synthetic.EPOCHS]))
     mean, std = curve.largest_deviations
     assert mean < 0.25
     assert std < 0.35
+
+
+def test_a_small_lam_keeps_noise_out_of_the_clean_regions():
+    """Sec. 7.2, 20 % noise, the same training for all. (`make synthetic` has ten seeds, and 80 %.)"""
+    epochs = [synthetic.ENOUGH[0.2]]
+    small, large, standard = (
+        next(synthetic.curves(setting, epochs)).error
+        for setting in (Setting(0.2, lam=0.05), Setting(0.2, lam=2.0), Setting(0.2, coupling=None))
+    )
+    assert small < standard / 5
+    assert small < large < standard
 
 
 # ---------------------------------------------------------------- figures

@@ -5,7 +5,7 @@ which lam; not how they were trained, nor on how many samples. Here all are trai
 batches at a constant rate as in sec. 8: networks feel the noise of the samples in their steps, and lam is about that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,8 +97,8 @@ class Curve:
         return float(np.abs(self.mean - mean)[inside].max()), float(np.abs(self.std - std)[inside].max())
 
 
-def curves(setting: Setting, epochs: Sequence[int]) -> list[Curve]:
-    """The curves at these stages of one training."""
+def curves(setting: Setting, epochs: Sequence[int]) -> Iterator[Curve]:
+    """The curves at these stages of one training, one after the other."""
     data = setting.data()
-    stages = zip(epochs, setting.model().fit_staged(data.X, data.y, epochs), strict=True)
-    return [Curve(setting, epoch, *said(model, GRID)) for epoch, model in stages]
+    for epoch, model in zip(epochs, setting.model().fit_staged(data.X, data.y, epochs), strict=True):
+        yield Curve(setting, epoch, *said(model, GRID))
