@@ -295,9 +295,12 @@ STAGED = [name for name in MODELS if hasattr(MODELS[name], "fit_staged")]
 
 @pytest.mark.parametrize("name", STAGED)
 def test_a_stage_is_what_so_many_epochs_give(name):
+    weight = np.random.default_rng(0).integers(1, 4, size=len(y))
     whole = model(name, learning_rate=lambda epoch: 2e-3 / (1 + epoch))
-    for epochs, stage in zip([1, 4, 10], whole.fit_staged(X, y, [1, 4, 10]), strict=True):
-        fitted = model(name, learning_rate=whole.learning_rate, epochs=epochs).fit(X, y)
+    stages = list(whole.fit_staged(X, y, [1, 4, 10], sample_weight=weight))
+    for epochs, stage in zip([1, 4, 10], stages, strict=True):
+        assert stage.epochs == epochs
+        fitted = model(name, learning_rate=whole.learning_rate, epochs=epochs).fit(X, y, weight)
         np.testing.assert_array_equal(stage.params_, fitted.params_)
         np.testing.assert_array_equal(stage.predict(X), fitted.predict(X))
         pd.testing.assert_frame_equal(stage.history_, fitted.history_)
@@ -310,4 +313,21 @@ def test_a_stage_is_what_so_many_epochs_give(name):
 @pytest.mark.parametrize("epochs", [[], [0], [2, 2], [3, 1], [1.5], 5, "12", None])
 def test_stages_are_increasing_whole_numbers(epochs):
     with pytest.raises(ValueError, match="epochs must be increasing whole numbers >= 1"):
-        next(model("PairRegressor").fit_staged(X, y, epochs))
+        model("PairRegressor").fit_staged(X, y, epochs)
+
+
+def test_stages_are_one_training(monkeypatch):
+    begun, train = [], fitting.train
+
+    def followed(*arguments, runs, **others):
+        begun.append(None if runs is None else runs[0].epoch)
+        return train(*arguments, runs=runs, **others)
+
+    monkeypatch.setattr(fitting, "train", followed)
+    assert len(list(model("PairRegressor").fit_staged(X, y, [2, 3, 7]))) == 3
+    assert begun == [None, 2, 3]  # each goes on from the one before
+
+
+def test_stages_and_early_stopping_exclude_each_other():
+    with pytest.raises(ValueError, match="has no early_stopping"):
+        model("PairRegressor", early_stopping=True).fit_staged(X, y, [1, 2])

@@ -69,8 +69,7 @@ def known(monkeypatch):
     def learned(setting):
         mean, std = setting.truth(GRID)
         bend = 0.0 if setting.coupling is None else setting.lam
-        stages = {*figures.FRAMES, *synthetic.STAGES.values()}
-        return {epoch: Curve(setting, epoch, mean + bend + epoch / 1e6, std + bend) for epoch in stages}
+        return {epoch: Curve(setting, epoch, mean + bend + epoch / 1e6, std + bend) for epoch in figures.WANTED}
 
     monkeypatch.setattr(figures, "learned", learned)
 
@@ -101,6 +100,8 @@ def test_speeds_are_those_of_the_theory(row, coupling):
     left, right = figures.speeds().axes[2 * row : 2 * row + 2]
     lam, y = drawn(left, "regressor")
     np.testing.assert_array_equal(y, theory.regressor_speed(1.0, lam, coupling))
+    (level,) = {line.get_ydata()[0] for line in left.lines if len(line.get_ydata()) == 2}
+    assert level == {"sigmoid": 1.0, "softplus": theory.LARGEST_SOFTPLUS_SPEED}[coupling]
     lam, y = drawn(left, "quantifier")
     np.testing.assert_array_equal(y, theory.quantifier_speed(1.0, lam, coupling))
     lam, y = drawn(right, "regressor")
@@ -132,10 +133,41 @@ def test_stages_show_both_lams_at_every_stage(known):
     ends = synthetic.EPOCHS
     left, right = figures.softplus_sharp().axes
     np.testing.assert_allclose(drawn(left, "lam = 0.03")[1], mean + 0.03 + ends / 1e6)
-    top, _, bottom, _ = figures.sharp_interfaces().axes
-    for ax in (top, bottom):
-        np.testing.assert_allclose(drawn(ax, "standard network")[1], mean + ends / 1e6)
-        np.testing.assert_allclose(drawn(ax, "regressor of the pair")[1], mean + 0.05 + ends / 1e6)
+    np.testing.assert_allclose(drawn(right, "lam = 1")[1], std + 1)
+    panels = figures.sharp_interfaces().axes
+    for (left, right), epochs in zip((panels[:2], panels[2:]), synthetic.ENOUGH.values(), strict=True):
+        np.testing.assert_allclose(drawn(left, "standard network")[1], mean + epochs / 1e6)
+        np.testing.assert_allclose(drawn(left, "regressor of the pair")[1], mean + 0.05 + epochs / 1e6)
+        np.testing.assert_allclose(drawn(right, "expected error")[1], std + 0.05)
+        np.testing.assert_allclose(drawn(right, "noise alone")[1], std)
+        np.testing.assert_allclose(drawn(right, "real error")[1], np.hypot(std, 0.05 + epochs / 1e6))
+    left, right = figures.smooth_fit().axes
+    mean, std = Setting(None).truth(GRID)
+    np.testing.assert_allclose(drawn(left, "regressor")[1], mean + 0.1 + ends / 1e6)
+    np.testing.assert_allclose(drawn(right, "quantifier")[1], std + 0.1)
+    np.testing.assert_allclose(drawn(right, "truth")[1], std)
+
+
+def test_the_film_moves(known):
+    film = figures.learning_animation()
+    film._draw_was_started = True  # otherwise matplotlib complains that it was never shown
+    left, right = film._fig.axes
+    mean, std = Setting().truth(GRID)
+    for epoch in (figures.FRAMES[5], figures.FRAMES[-1]):
+        film._func(epoch)
+        for k, lam in enumerate((0.05, 2.0)):
+            np.testing.assert_allclose(left.lines[1 + k].get_ydata(), mean + lam + epoch / 1e6)
+            np.testing.assert_allclose(right.lines[1 + k].get_ydata(), std + lam)
+            error = figures.learned(Setting(lam=lam))[epoch].error
+            assert f"{error:.3f}" in left.get_legend().get_texts()[1 + k].get_text()
+        assert f"{epoch:,}" in left.get_title()
+
+
+def test_the_picture_of_the_table_is_the_table():
+    cells = figures.contributions().axes[0].tables[0].get_celld()
+    said = [[cells[row, column].get_text().get_text() for column in (-1, 0, 1, 2, 3)] for row in (1, 2)]
+    assert said[0] == ["small lam", "clean > noisy", "clean = noisy", "clean > noisy", "clean = noisy"]
+    assert said[1] == ["large lam", "clean = noisy", "clean < noisy", "clean > noisy", "clean ≪ noisy"]
 
 
 # ---------------------------------------------------------------- the command
@@ -165,6 +197,11 @@ def test_every_figure_becomes_files_and_no_old_one_stays(known, monkeypatch, tmp
     assert len(again.output.split()) == 6
     for path in map(Path, again.output.split()):
         assert path.read_bytes() == files[path.name]
+
+
+def test_help_names_every_figure():
+    said = CliRunner().invoke(commands, ["reproduce", "figures", "--help"]).output
+    assert all(name in said for name in reproduce.FILES)
 
 
 def test_only_those_named(tmp_path):
@@ -204,7 +241,7 @@ def test_networks_are_those_the_figures_ask_for(monkeypatch, tmp_path):
         def learned(setting, asked=asked):
             asked.append(setting)
             mean, std = setting.truth(GRID)
-            return {epoch: Curve(setting, epoch, mean, std) for epoch in {*figures.FRAMES, *synthetic.STAGES.values()}}
+            return {epoch: Curve(setting, epoch, mean, std) for epoch in figures.WANTED}
 
         monkeypatch.setattr(figures, "learned", learned)
         if name == "learning_animation":

@@ -3,6 +3,8 @@
 import os
 import re
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -177,6 +179,151 @@ def test_curves_are_drawn_where_they_belong(visit):
     np.testing.assert_allclose(places[:, 1], start + slope * values, atol=0.2)
 
 
+def places(page, picture, kind):
+    """Where the points of a line are drawn, (n, 2)."""
+    return np.array(re.findall(r"-?[\d.]+", page.line(picture, kind)), float).reshape(-1, 2)
+
+
+@in_browser
+def test_errors_and_bands_are_drawn_where_they_belong(visit):
+    page, setting = visit(anchor="#strips-80,sigmoid,0.05"), Setting()
+    mean, std = CURVES[RUN[setting], -1]
+    truth, noise = setting.truth(POINTS)
+    scale = np.poly1d(np.polyfit(std, places(page, "spread", "std-line")[:, 1], 1))
+    np.testing.assert_allclose(places(page, "spread", "true-line")[:, 1], scale(noise), atol=0.3)
+    np.testing.assert_allclose(
+        places(page, "spread", "real-line")[:, 1], scale(np.hypot(noise, mean - truth)), atol=0.3
+    )
+    scale = np.poly1d(np.polyfit(mean, places(page, "fit", "pair-line")[:, 1], 1))
+    np.testing.assert_allclose(places(page, "fit", "true-line")[:, 1], scale(truth), atol=0.3)
+    ends = np.concatenate([mean + std, (mean - std)[::-1]])
+    np.testing.assert_allclose(places(page, "fit", "pair-band")[:, 1], scale(ends), atol=0.3)
+    plain = CURVES[RUN[Setting(0.8, None, 1.0)], -1, 0]
+    np.testing.assert_allclose(places(page, "fit", "plain-line")[:, 1], scale(plain), atol=0.3)
+    across = np.poly1d(np.polyfit(POINTS, places(page, "fit", "pair-line")[:, 0], 1))
+    shaded = page.tab.eval_on_selector_all(
+        "#fit .strip", "all => all.map((e) => [+e.getAttribute('x'), +e.getAttribute('width')])"
+    )
+    np.testing.assert_allclose(
+        shaded, [[across(0.2), across(0.3) - across(0.2)], [across(0.6), across(0.7) - across(0.6)]], atol=0.3
+    )
+    for kind in ("pair-line", "plain-line", "true-line"):
+        stroke = f"getComputedStyle(document.querySelector('#fit .{kind}')).stroke"
+        assert page.tab.evaluate(stroke) != "none"
+
+
+@in_browser
+@pytest.mark.parametrize("coupling", COUPLINGS)
+def test_theory_is_drawn_where_it_belongs(visit, coupling):
+    page = visit(anchor=f"#strips-80,{coupling},0.2")
+    L1, L2 = TOLD[RUN[Setting(0.8, coupling, 0.2)], -1, 1:3].astype(float)
+    for picture, kind, values in (
+        ("ratios", "regressor", lambda lam: theory.regressor_ratio(lam, L1, L2, coupling)),
+        ("ratios", "std", lambda lam: theory.quantifier_ratio(lam, L1, L2, coupling)),
+        ("speeds", "regressor", lambda lam: theory.regressor_speed(L1, lam, coupling)),
+        ("speeds", "std", lambda lam: theory.quantifier_speed(L1, lam, coupling)),
+    ):
+        x, y = places(page, picture, f"{kind}-line").T
+        lams = np.geomspace(LAMS[0], LAMS[-1], len(x))
+        top, height = (float(page.tab.get_attribute(f"#{picture}-box rect", name)) for name in ("y", "height"))
+        np.testing.assert_allclose(np.diff(x), np.diff(x)[0], atol=0.2)  # logarithmic
+        want = np.log(values(lams))
+        if np.ptp(want) > 1e-9:
+            slope = np.polyfit(want, y, 1)[0]
+            np.testing.assert_allclose(y - y[0], slope * (want - want[0]), atol=0.3)
+            assert slope < 0
+        assert top < y.min() + 1
+        assert y.max() - 1 < top + height
+        circle = [float(page.tab.get_attribute(f"#{picture} .on-{kind}", name)) for name in ("cx", "cy")]
+        assert circle[0] == pytest.approx(np.interp(np.log(0.2), np.log(lams), x), abs=0.3)
+        assert circle[1] == pytest.approx(np.interp(np.log(0.2), np.log(lams), y), abs=0.3)
+
+
+@in_browser
+def test_between_two_stages_curves_are_between(visit):
+    page, k = visit(), RUN[Setting(0.2, "sigmoid", 0.05)]
+    got = page.tab.evaluate("([run, frame]) => curve(run, 0, frame)", [k, 10.25])
+    np.testing.assert_allclose(got, 0.75 * CURVES[k, 10, 0] + 0.25 * CURVES[k, 11, 0], atol=1e-6)
+
+
+@in_browser
+@pytest.mark.parametrize("width", [1200, 360])
+def test_pictures_follow_the_window(visit, width):
+    page = visit(width=width)
+    page.tab.set_viewport_size({"width": width + 200, "height": 800})
+    page.tab.wait_for_function(
+        "Math.abs(+at('fit').getAttribute('viewBox').split(' ')[2] - at('fit').getBoundingClientRect().width) < 1"
+    )
+
+
+@in_browser
+def test_another_address_shows_another_setting(visit):
+    page = visit()
+    page.tab.evaluate("location.hash = '#strips-60,softplus,0.1'")
+    page.tab.wait_for_function("at('lam-value').textContent === '0.1'")
+    assert page.tab.inner_text("#share-value") == "60 %"
+
+
+def test_facts_are_those_of_the_settings():
+    facts = playground._facts()
+    assert [data["name"] for data in facts["data"]] == [*(f"strips-{s}" for s in (10, 20, 40, 60, 80, 90)), "smooth"]
+    plain = [setting for setting in playground.settings() if setting.coupling is None]
+    for data, setting in zip(facts["data"], plain, strict=True):
+        mean, std = setting.truth(POINTS)
+        np.testing.assert_allclose(data["mean"], mean, atol=1e-3)
+        np.testing.assert_allclose(data["std"], std, atol=1e-3)
+        assert data["noisy"] == setting.is_noisy.tolist()
+        assert sum(data["shares"]) == pytest.approx(1)
+        if setting.noisy is not None:
+            assert sum(np.array(data["shares"])[setting.is_noisy]) == pytest.approx(setting.noisy, abs=0.05)
+
+
+def test_a_training_that_diverges_keeps_its_last_stage(monkeypatch):
+    monkeypatch.setattr(playground, "STAGES", [1, 2, 3])
+    whole, stages = Setting.model, []
+
+    def breaking(setting):
+        model = whole(setting)
+
+        class Breaking:
+            def fit_staged(self, *given):
+                yield from zip_until(2, model.fit_staged(*given))
+                raise playground.DivergenceError("member 0")
+
+        return Breaking()
+
+    def zip_until(n, generator):
+        for _, stage in zip(range(n), generator, strict=False):
+            stages.append(stage)
+            yield stage
+
+    monkeypatch.setattr(Setting, "model", breaking)
+    found = playground.computed([Setting(0.2, "sigmoid", 0.05)])
+    curves, numbers = playground.restored(found["differences"])[0] * STEP, found["numbers"][0]
+    assert np.isnan(numbers[:, 0]).tolist() == [False, False, True]
+    np.testing.assert_array_equal(curves[2], curves[1])
+    np.testing.assert_array_equal(numbers[2, 1:], numbers[1, 1:])
+    for stage, curve in zip(stages, curves, strict=False):
+        np.testing.assert_allclose(curve, playground.said(stage, POINTS), atol=STEP)
+
+
+def test_the_page_does_not_depend_on_the_locale(tmp_path):
+    path = tmp_path / "page.html"
+    environment = os.environ | {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "aleator", "playground", "--no-open", "--out", str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert path.read_text(encoding="utf-8") == playground.page()
+
+
+def test_the_page_is_opened(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or False)
+    result = CliRunner().invoke(commands, ["playground", "--out", str(tmp_path / "page.html")])
+    assert opened == [(tmp_path / "page.html").as_uri()]
+    assert "no browser was found" in result.output
+
+
 @in_browser
 def test_sliders_change_the_picture(visit):
     page = visit(anchor="#strips-80,sigmoid,0.05")
@@ -260,6 +407,64 @@ def test_no_sideways_scrolling_and_both_schemes(visit, width, scheme):
 
 
 @in_browser
-def test_a_bad_address_shows_the_usual_setting(visit):
-    page = visit(anchor="#nonsense,%00,-1")
+@pytest.mark.parametrize("anchor", ["#nonsense,%00,-1", "#%", "#strips-80,sigmoid,0.07"])
+def test_a_bad_address_shows_the_usual_setting(visit, anchor):
+    page = visit(anchor=anchor)
     assert page.tab.inner_text("#lam-value") == "0.05"
+    assert page.tab.url.endswith("#strips-20,sigmoid,0.05")
+
+
+@in_browser
+def test_only_one_training_plays_at_a_time(visit):
+    page = visit()
+    for _ in range(4):
+        page.tab.click("[data-preset='strips-80 sigmoid 0.05']")
+    page.tab.evaluate("window.draws = 0; draw = ((old) => () => { draws++; old(); })(draw)")
+    frames = page.tab.evaluate(
+        "new Promise((done) => { let n = 0; const t = () => (++n < 15 ? requestAnimationFrame(t) : done(n)); t(); })"
+    )
+    assert page.tab.evaluate("draws") <= frames + 2
+
+
+@in_browser
+def test_the_story_is_that_of_the_bars(visit):
+    """How much more a clean sample counts: share of the weight over share of the samples, clean over noisy."""
+    page = visit(anchor="#strips-80,sigmoid,0.05")
+    setting = Setting()
+    weight = TOLD[RUN[setting], -1, 3:]
+    share = np.bincount(setting.data().region, minlength=6)[1:] / 2000
+    noisy = setting.is_noisy
+    more = (weight[~noisy].sum() / share[~noisy].sum()) / (weight[noisy].sum() / share[noisy].sum())
+    said = page.tab.inner_text("#story")
+    assert f"a clean sample counts {more:.2g} times as much as a noisy one" in said
+    gain = TOLD[RUN[Setting(0.8, None, 1.0)], -1, 0] / TOLD[RUN[setting], -1, 0]
+    assert f"The pair is {gain:.2g} times nearer the truth in the clean regions" in said
+    bars = [int(text) for text in page.tab.locator("#weights .bar").all_text_contents()]
+    np.testing.assert_allclose(bars[::2], 100 * weight, atol=0.51)
+    np.testing.assert_allclose(bars[1::2], 100 * share, atol=0.51)
+
+
+@in_browser
+def test_every_state_tells_something_sound(visit):
+    page = visit()
+    told = page.tab.evaluate("""() => {
+      const all = new Set();
+      facts.data.forEach((data, d) => facts.couplings.forEach((_, c) => facts.lams.forEach((_, l) => facts.epochs.forEach((_, f) => {
+        Object.assign(state, { data: d, coupling: c, lam: l, frame: f });
+        all.add(sentences(data, numbersOf(pairRun()), numbersOf(plainRun())).join(" "));
+      }))));
+      return [...all];
+    }""")
+    assert len(told) > 1000
+    for text in told:
+        assert not re.search(r"NaN|Infinity|undefined|e[+-]\d|\d{5}", text), text
+
+
+@in_browser
+def test_a_broken_training_says_so(visit):
+    diverged = [setting for setting, k in RUN.items() if np.isnan(TOLD[k, -1, 0])]
+    for setting in diverged:
+        page = visit(anchor=f"#strips-{100 * setting.noisy:.0f},softplus,{setting.lam:g}")
+        assert "left the finite numbers" in page.tab.inner_text("#story")
+        assert page.tab.inner_text("#pair-error") == "diverged"
+    assert diverged  # there is one to show it with

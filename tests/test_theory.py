@@ -73,7 +73,7 @@ def test_ratios_tend_to_their_limits(name):
         lams = np.logspace(-4, 4, 50)
         path = ratio(lams, L1, L2, name)
         assert (np.diff(path) <= 1e-12).all()  # from the one limit down to the other
-    with pytest.raises(ValueError, match="the limits are known for sigmoid, softplus, got 'other'"):
+    with pytest.raises(ValueError, match="unknown coupling 'other'"):
         theory.limits(L1, L2, "other")
 
 
@@ -99,6 +99,7 @@ def test_far_ends_keep_their_accuracy(name):
         if lam < 1:
             assert speed == pytest.approx(lam, rel=1e-9)  # lam / L
             assert quick == pytest.approx(lam, rel=1e-9)  # lam, whatever L is
+    assert theory.quantifier_ratio(1e-300, 1.0, 2.0, name) == pytest.approx(1)
     assert theory.quantifier_speed(2.0, 1e12, "sigmoid") == pytest.approx(2.0)
     assert theory.quantifier_speed(2.0, 1e6, "softplus") == pytest.approx(4e-6)
 
@@ -123,6 +124,12 @@ def test_a_small_lam_moves_the_minimum_to_that_of_the_clean_region():
     [(0.0, 1.0, "L must be positive"), ([1.0, -2.0], 1.0, "L must .* got -2"), (1.0, np.nan, "lam must be")],
 )
 def test_bad_values(L, lam, message):
+    with pytest.raises(ValueError, match="L must be positive"):
+        theory.limits(0.0, 1.0)
+    with pytest.raises(ValueError, match="not for 'own-sigmoid'"):
+        theory.limits(1.0, 2.0, copy_of("sigmoid"))
+    with pytest.raises(ValueError, match="a row for each region"):
+        theory.surface([], 0.1)
     with pytest.raises(ValueError, match=message):
         theory.optimum(L, lam)
     with pytest.raises(ValueError, match="unknown coupling"):
@@ -140,5 +147,15 @@ def test_the_table_of_relative_contributions_is_the_papers():
         columns=pd.MultiIndex.from_product([["sigmoid", "softplus"], ["regressor", "quantifier"]]),
     )
     pd.testing.assert_frame_equal(theory.contributions(), printed)
-    own = theory.contributions([copy_of("sigmoid"), copy_of("softplus")])  # found numerically
+    own = theory.contributions(copy_of("sigmoid"), copy_of("softplus"))  # found numerically
     assert own.to_numpy().tolist() == printed.to_numpy().tolist()
+    half = Coupling(
+        "half",
+        lambda xi: math.exp(xi / 2),
+        lambda xi: math.exp(-xi / 2),
+        lambda xi: math.exp(xi / 2) / 2,
+        lambda xi: -math.exp(-xi / 2) / 2,
+    )  # R = (L2 / L1)^(1/2) for every lam
+    assert theory.contributions(half).to_numpy().tolist() == 2 * [["clean > noisy", "clean < noisy"]]
+    with pytest.raises(ValueError, match="two couplings are named 'sigmoid'"):
+        theory.contributions("sigmoid", "sigmoid")

@@ -43,11 +43,12 @@ def reproduce() -> None:
     help="Folder for the files.",
 )
 def figures(names: tuple[str, ...], out: Path) -> None:
-    r"""Draw every figure up to section 7, or those named, as PNG and SVG; about two minutes on two cores.
+    """Draw every figure up to section 7, or those named, as PNG and SVG; a minute or two on two cores.
 
-    \b
-    aleator reproduce figures
-    aleator reproduce figures speeds learning_animation --out docs/figures
+    Figures: speeds, contributions, flowchart, surfaces, smooth_fit, sharp_interfaces, learning_stages, softplus_sharp,
+    learning_animation.
+
+    Example: aleator reproduce figures speeds learning_animation --out docs/figures
     """
     from aleator.paper import reproduce
 

@@ -22,6 +22,6 @@ def whole(path: str | PathLike[str], what: str) -> Iterator[Path]:
         yield beside
         os.replace(beside, path)
     except OSError as error:
-        raise OSError(error.errno, f"cannot write the {what} ({error.strerror})", str(path)) from error
+        raise OSError(error.errno, f"cannot write the {what} ({error.strerror or error})", str(path)) from error
     finally:
         beside.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ clean one where they are above 1, eq. (6.7), (6.8), (6.13), (6.14). All function
 couplings of the paper have closed forms, any other is solved numerically.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +25,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
+from aleator import couplings
 from aleator.compiled import mapped
-from aleator.couplings import COUPLINGS, Coupling, get
+from aleator.couplings import COUPLINGS, Coupling
 
 Floats = NDArray[np.float64]
 
@@ -98,36 +99,39 @@ class Limits:
     large: float
 
 
-def limits(L1: float, L2: float, coupling: str = "sigmoid") -> dict[str, Limits]:
-    """The limits of both ratios, sec. 6: {"regressor": ..., "quantifier": ...}."""
+def limits(L1: float, L2: float, coupling: str | Coupling = "sigmoid") -> dict[str, Limits]:
+    """The limits of both ratios, sec. 6, for the paper's couplings: {"regressor": ..., "quantifier": ...}."""
+    _read([L1, L2], 1.0, coupling := couplings.get(coupling))
     known = {
         "sigmoid": {"regressor": Limits(L2 / L1, 1.0), "quantifier": Limits(1.0, L1 / L2)},
         "softplus": {"regressor": Limits(L2 / L1, L2 / L1), "quantifier": Limits(1.0, (L1 / L2) ** 2)},
     }
-    if coupling not in known:
-        raise ValueError(f"the limits are known for {', '.join(known)}, got {coupling!r}.")
-    return known[coupling]
+    if not _shipped(coupling):
+        raise ValueError(f"the limits are known for {', '.join(known)}, not for {coupling.name!r}.")
+    return known[coupling.name]
 
 
-# How a ratio of clean to noisy that goes like (L2 / L1)^k is written in the table of sec. 2.
-_COMPARED = {2: "clean >> noisy", 1: "clean > noisy", 0: "clean = noisy", -1: "clean < noisy", -2: "clean << noisy"}
-
-
-def contributions(couplings: Sequence[str | Coupling] = ("sigmoid", "softplus")) -> pd.DataFrame:
-    """Which region counts more, for small and for large lam: the table of sec. 2, from R and Q of each coupling.
+def contributions(*given: str | Coupling) -> pd.DataFrame:
+    """Which region counts more, for small and for large lam: the table of sec. 2, from R and Q of the couplings.
 
     A ratio is told by its order k in L2 / L1, where it goes like (L2 / L1)^k as the losses of the two regions lie
-    further and further apart: k = 0 is "comparable", -1 "lower", -2 "much lower".
+    further and further apart: k = 0 is "comparable", -1 "lower", -2 "much lower". Without arguments: the paper's two.
     """
     rows = {"small": 1e-7, "large": 1e7}
     clean, noisy = 1.0, 1e3
     table: dict[tuple[str, str], list[str]] = {}
-    for coupling in map(get, couplings):
+    for coupling in map(couplings.get, given or ("sigmoid", "softplus")):
+        if (coupling.name, "regressor") in table:
+            raise ValueError(f"two couplings are named {coupling.name!r}; give them names of their own.")
         for network, ratio in (("regressor", regressor_ratio), ("quantifier", quantifier_ratio)):
             ratios = ratio(np.array(list(rows.values())), clean, noisy, coupling)
-            orders = np.rint(np.log(ratios) / np.log(noisy / clean))
-            table[coupling.name, network] = [_COMPARED[int(np.clip(k, -2, 2))] for k in orders]
+            table[coupling.name, network] = [_compared(k) for k in np.log(ratios) / np.log(noisy / clean)]
     return pd.DataFrame(table, index=pd.Index(rows, name="lam"))
+
+
+def _compared(order: float) -> str:
+    sign = "<" if order < 0 else ">"
+    return f"clean {'=' if abs(order) < 0.25 else sign if abs(order) < 1.5 else 2 * sign} noisy"
 
 
 def surface(
@@ -139,6 +143,8 @@ def surface(
     of the samples lies in each region, by default the same. Its minimum in theta_r is that of eq. (6.9).
     """
     losses = np.asarray(losses, np.float64)
+    if losses.ndim == 0 or not len(losses):
+        raise ValueError(f"losses must have a row for each region, got an array of shape {losses.shape}.")
     shares = np.full(len(losses), 1 / len(losses)) if shares is None else np.asarray(shares, np.float64)
     if shares.shape != losses.shape[:1]:
         raise ValueError(f"there are {len(losses)} regions, and shares of shape {shares.shape}.")
@@ -159,7 +165,7 @@ _REGRESSOR: dict[str, Callable[[Floats, Floats], Floats]] = {
 }
 _QUANTIFIER: dict[str, Callable[[Floats, Floats], Floats]] = {
     "sigmoid": lambda L, lam: lam / (1 + lam / L),  # Lemma 6.1, item 2; eq. (6.6)
-    "softplus": lambda L, lam: L * (L / lam) * np.expm1(-lam / L) ** 2,  # eq. (6.12)
+    "softplus": lambda L, lam: L * np.expm1(-lam / L) * (np.expm1(-lam / L) / (lam / L)),  # eq. (6.12)
 }
 
 # ---------------------------------------------------------------- any coupling
@@ -205,4 +211,4 @@ def _read(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling) -> tuple[Float
             raise ValueError(
                 f"{name} must be positive and finite, got {values[~(values > 0) | ~np.isfinite(values)][0]}."
             )
-    return L, lam, get(coupling)
+    return L, lam, couplings.get(coupling)

@@ -74,7 +74,7 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
     # ------------------------------------------------------------ fit
 
     def _left_out(self, fit: fitting.Fit, lesson: Lesson) -> tuple[fitting.LeftOut, ...]:
-        """... and if it left none, five folds in turn."""
+        """Rows that members have not seen: those that training left out, or, if it left none, five folds in turn."""
         if fit.left_out or self.noise == "formula":
             return fit.left_out
         learned, epochs = lesson.table, int(fit.epochs[0])

@@ -67,27 +67,33 @@ class NetworkRegressor(QuantifiedRegressor):
             return self._learn(X, y, sample_weight, validation)
 
     def fit_staged(self, X: Any, y: Any, epochs: Sequence[int], sample_weight: Any = None) -> Iterator[Self]:
-        """The model after each of these numbers of epochs, by one training: what is learned first, and what later.
+        """The model after each of these numbers of epochs, one after the other: what is learned first, and what later.
 
-        Each is a model of its own, bit for bit what `fit` with so many `epochs` gives; this one is left as it is.
+        One training goes through all of them. Each is a model of its own, bit for bit what `fit` with so many `epochs`
+        gives; this one is left as it is, and its own `epochs` does not count. (A `DropoutRegressor` that looks for its
+        noise on rows left out trains those folds anew for each stage.)
         """
         stages = increasing("epochs", epochs)
-        learner = clone(self).set_params(epochs=stages[-1], early_stopping=False)
-        lesson = learner._lesson(X, y, sample_weight)
+        if self.early_stopping:
+            raise ValueError("fit_staged trains as long as `epochs` says; it has no early_stopping.")
+        learner = clone(self).set_params(epochs=stages[-1])
+        lesson = learner._prepare(X, y, sample_weight)
         make_member = fitting.member_maker(learner, lesson.table.data)
         members = [make_member(lesson.table.rows, seed, stages[-1]) for seed in lesson.seeds]
-        for fit in fitting.staged(lesson.training, members, stages):
-            stage = copy.copy(learner).set_params(epochs=int(fit.epochs[0]))
-            stage._learned(fit, lesson)
-            yield stage
+        return (learner._at_stage(fit, lesson) for fit in fitting.staged(lesson.training, members, stages))
+
+    def _at_stage(self, fit: fitting.Fit, lesson: Lesson) -> Self:
+        stage: Self = copy.copy(self).set_params(epochs=int(fit.epochs[0]))
+        stage._finish(fit, lesson)
+        return stage
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, validation: Validation | None) -> Self:
-        lesson = self._lesson(X, y, sample_weight)
-        self._learned(self._fit(lesson, validation), lesson)
+        lesson = self._prepare(X, y, sample_weight)
+        self._finish(self._fit(lesson, validation), lesson)
         return self
 
-    def _lesson(self, X: Any, y: Any, sample_weight: Any) -> Lesson:
-        """Look at the parameters and the table, and set what of the model does not depend on training."""
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Lesson:
+        """Read the parameters and the table, and set what of the model does not depend on training."""
         check_parameters(self)
         loss, head = losses.get(self.loss), self._head()
         X, y, weight = training_rows(self, X, y, sample_weight)
@@ -100,8 +106,8 @@ class NetworkRegressor(QuantifiedRegressor):
         training = fitting.training(self, network, loss, head, len(learned.rows))
         return Lesson(learned, training, fitting.member_seeds(self.random_state, self.n_members))
 
-    def _learned(self, fit: fitting.Fit, lesson: Lesson) -> None:
-        """Set what does."""
+    def _finish(self, fit: fitting.Fit, lesson: Lesson) -> None:
+        """Set what does depend on training."""
         self.settings_ = self.get_params(deep=False)
         self.params_, self.n_epochs_ = fit.params, fit.epochs
         self.lam_ = fitting.lams(self, int(fit.epochs.max()))[fit.epochs - 1]

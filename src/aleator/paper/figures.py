@@ -182,11 +182,13 @@ def flowchart() -> Figure:
 FRAMES = tuple(int(e) for e in np.unique(np.rint(np.geomspace(1, EPOCHS, 110))))
 
 
+WANTED = sorted({*FRAMES, *STAGES.values(), *ENOUGH.values()})
+
+
 @functools.lru_cache(maxsize=32)
 def learned(setting: Setting) -> dict[int, Curve]:
     """The curves of one training at every frame."""
-    wanted = sorted({*FRAMES, *STAGES.values(), *ENOUGH.values()})
-    return {curve.epochs: curve for curve in curves(setting, wanted)}
+    return {curve.epochs: curve for curve in curves(setting, WANTED)}
 
 
 def smooth_fit() -> Figure:
@@ -221,22 +223,24 @@ def sharp_interfaces(lam: float = 0.05) -> Figure:
         left.plot(GRID, standard.mean, color=RED, lw=1.8, label=f"standard network, {_error(standard)}")
         left.plot(GRID, said.mean, color=BLUE, lw=2, label=f"regressor of the pair, {_error(said)}")
         mean, std = pair.truth(GRID)
-        right.plot(GRID, std, color=INK, lw=3.5, alpha=0.25, label="standard deviation of the noise")
-        right.plot(
-            GRID, np.hypot(std, said.mean - mean), color=INK, lw=1.2, ls=":", label="true error of the regressor"
-        )
-        right.plot(GRID, said.std, color=GREEN, lw=1.8, label="what the quantifier expects")
+        right.plot(GRID, std, color=INK, lw=3.5, alpha=0.25, label="noise alone")
+        right.plot(GRID, np.hypot(std, said.mean - mean), color=INK, lw=1.2, ls=":", label="real error")
+        right.plot(GRID, said.std, color=GREEN, lw=1.8, label="expected error")
         left.set_title(f"{noisy:.0%} of the samples lie in the strips; {epochs:,} epochs")
-        right.set_title("expected error (root mean square)")
+        right.set_title("error of the pair, root mean square")
         _strips(left, right)
         right.set_ylim(0, 8.5)
         left.legend(frameon=False, loc="lower left", fontsize="small")
-        right.legend(loc="upper left", fontsize="small", edgecolor="none", framealpha=1)
+        right.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.45, 0.93), fontsize="small")
     return figure
 
 
 def _error(curve: Curve) -> str:
-    return f"clean error {curve.error:.2g}"
+    return f"clean error {curve.error:.3f}"
+
+
+def _named(curve: Curve) -> str:
+    return f"lam = {curve.setting.lam:g}, {_error(curve)}"
 
 
 def learning_stages(lams: tuple[float, float] = (0.05, 2.0)) -> Figure:
@@ -266,10 +270,10 @@ def _compared(left: Axes, right: Axes, settings: Sequence[Setting], epoch: int) 
     right.plot(GRID, std, color=INK, lw=3.5, alpha=0.25, label="truth")
     for setting, style in zip(settings, ("-", DASHED), strict=True):
         curve = learned(setting)[epoch]
-        left.plot(GRID, curve.mean, color=BLUE, lw=1.8, ls=style, label=f"lam = {setting.lam:g}, {_error(curve)}")
+        left.plot(GRID, curve.mean, color=BLUE, lw=1.8, ls=style, label=_named(curve))
         right.plot(GRID, curve.std, color=GREEN, lw=1.8, ls=style, label=f"lam = {setting.lam:g}")
     _strips(left, right)
-    left.set_ylim(-4, 5)
+    left.set_ylim(-5.5, 5)
     for ax, y in ((left, 0.0), (right, 0.55)):  # between the strips nothing is in the way
         ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.45, y), fontsize="small")
 
@@ -293,15 +297,17 @@ def learning_animation(lams: tuple[float, float] = (0.05, 2.0)) -> FuncAnimation
     left, right = figure.subplots(1, 2)
     settings = [Setting(lam=lam) for lam in lams]
     _compared(left, right, settings, FRAMES[0])
-    lines = [(left.lines[1 + k], right.lines[1 + k]) for k in range(len(settings))]
+    names = left.get_legend().get_texts()[1:]  # the first of lines and names is the truth
+    moving = list(zip(settings, left.lines[1:], right.lines[1:], names, strict=False))
     right.set_title("standard deviation")
 
     def draw(epoch: int) -> None:
         left.set_title(f"prediction after {epoch:,} epochs")
-        for setting, (mean, std) in zip(settings, lines, strict=True):
+        for setting, mean, std, name in moving:
             curve = learned(setting)[epoch]
             mean.set_ydata(curve.mean)
             std.set_ydata(curve.std)
+            name.set_text(_named(curve))
 
     return FuncAnimation(figure, draw, frames=[*FRAMES, *([EPOCHS] * 12)], interval=90)
 

@@ -1,7 +1,8 @@
 """`aleator reproduce figures`: every figure into a folder, as PNG and SVG, and the learning stages as an animation.
 
 Everything is computed when it is asked for and nothing is read back, so no old result can slip in. A file is complete
-or not there: it is written beside its place and then moved. The same version gives the same bytes.
+or not there: it is written beside its place and then moved. The same versions and settings of matplotlib give the same
+bytes. Networks are trained in as many threads as there are; pictures are drawn in one, for matplotlib wants no more.
 """
 
 from collections.abc import Callable, Sequence
@@ -72,7 +73,7 @@ def figures(out: Path, names: Sequence[str] = (), console: Console | None = None
                     done.result()
                     bar.advance(networks)
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
+                pool.shutdown(cancel_futures=True)  # those that have begun end first, within seconds
                 raise
         for name in wanted:
             for file, draw in FILES[name].items():

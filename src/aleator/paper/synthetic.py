@@ -50,6 +50,10 @@ class Setting:
         """Where regions of x meet: those of the strips, or where the smooth noise passes its mean."""
         return np.array([0.25, 0.5, 0.75]) if self.noisy is None else EDGES
 
+    def region(self, x: Floats) -> NDArray[np.int64]:
+        """The region of each x, counted from 0."""
+        return np.searchsorted(self.edges, x, side="right")
+
     @property
     def is_noisy(self) -> NDArray[np.bool_]:
         """Of each region, from left to right."""

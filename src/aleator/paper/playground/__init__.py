@@ -58,8 +58,11 @@ def computed(wanted: list[Setting] | None = None) -> dict[str, NDArray[Any]]:
         wanted = settings() if wanted is None else wanted
         runs = list(track(pool.map(run, wanted), total=len(wanted), description="training"))
     curves = np.stack([curves for curves, _ in runs])
-    limit = np.iinfo(np.int16)
-    steps = np.clip(np.rint(np.nan_to_num(curves) / STEP), limit.min, limit.max).astype(np.int16)
+    # A standard network has no deviation. What does not fit into 16 bits, beyond +-16.4, is put at the end of their
+    # range: far outside the picture, where some softplus runs go before they diverge.
+    curves[[setting.coupling is None for setting in wanted], :, 1] = 0
+    most = np.iinfo(np.int16).max
+    steps = np.clip(np.rint(curves / STEP), -most, most).astype(np.int16)
     return {"differences": differences(steps), "numbers": np.stack([numbers for _, numbers in runs]).astype(np.float32)}
 
 
@@ -87,7 +90,7 @@ def run(setting: Setting) -> tuple[Floats, Floats]:
     After a divergence the last stage stays, with NaN for its error.
     """
     data = setting.data()
-    x, region, unit = data.X[:, 0], np.searchsorted(setting.edges, data.X[:, 0], side="right"), np.var(data.y)
+    x, region, unit = data.X[:, 0], setting.region(data.X[:, 0]), np.var(data.y)
     curves, numbers = [], []
     try:
         for epochs, model in zip(STAGES, setting.model().fit_staged(data.X, data.y, STAGES), strict=True):
@@ -98,6 +101,8 @@ def run(setting: Setting) -> tuple[Floats, Floats]:
             curves.append(said(model, POINTS))
             numbers.append([Curve(setting, epochs, *said(model, GRID)).error, *losses, *weight / weight.sum()])
     except DivergenceError:
+        if not curves:
+            raise
         missing = len(STAGES) - len(curves)
         curves += missing * [curves[-1]]
         numbers += missing * [[np.nan, *numbers[-1][1:]]]
@@ -114,7 +119,7 @@ def _weight(setting: Setting, expected: Floats) -> Floats:
 def keep(runs: dict[str, NDArray[Any]]) -> None:
     """Make these the runs of the package."""
     with files.whole(RUNS, "file of runs") as beside, beside.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **runs)
+        np.savez_compressed(file, differences=runs["differences"], numbers=runs["numbers"])
 
 
 def kept() -> dict[str, NDArray[Any]]:
@@ -129,11 +134,11 @@ def kept() -> dict[str, NDArray[Any]]:
 def page() -> str:
     """The whole page, with everything it needs."""
     runs = kept()
-    template = Environment(undefined=StrictUndefined).from_string((HERE / "page.html").read_text())
+    template = Environment(undefined=StrictUndefined).from_string((HERE / "page.html").read_text(encoding="utf-8"))
     return template.render(
-        style=(HERE / "page.css").read_text(),
-        script=(HERE / "page.js").read_text(),
-        facts=json.dumps(_facts(), separators=(",", ":")),
+        style=(HERE / "page.css").read_text(encoding="utf-8"),
+        script=(HERE / "page.js").read_text(encoding="utf-8"),
+        facts=json.dumps(_facts(), separators=(",", ":"), allow_nan=False),
         runs=_packed(runs),
         n_runs=len(settings()),
         n_frames=len(STAGES),
@@ -143,8 +148,9 @@ def page() -> str:
 
 def write(path: Path) -> Path:
     """Write the page to `path`."""
+    text = page()
     with files.whole(path, "page") as beside:
-        beside.write_text(page())
+        beside.write_text(text, encoding="utf-8")
     return path
 
 
@@ -172,9 +178,9 @@ def _data(setting: Setting) -> dict[str, Any]:
     """One data set: some of its samples, the truth, its regions, and how to draw it."""
     data, strips = setting.data(), setting.noisy is not None
     mean, std = setting.truth(POINTS)
-    region = np.searchsorted(setting.edges, data.X[:, 0], side="right")
+    region = setting.region(data.X[:, 0])
     return {
-        "name": f"strips-{setting.noisy:.0%}".rstrip("%") if strips else "smooth",
+        "name": "smooth" if setting.noisy is None else f"strips-{100 * setting.noisy:.0f}",
         "kind": "strips" if strips else "smooth",
         "share": setting.noisy,
         "edges": setting.edges.tolist(),

@@ -41,7 +41,9 @@ function curve(run, which, frame) {
   const [n, frames] = [facts.x.length, facts.epochs.length];
   const low = Math.min(Math.floor(frame), frames - 1), high = Math.min(low + 1, frames - 1), part = frame - low;
   const from = ((run * frames + low) * 2 + which) * n, to = ((run * frames + high) * 2 + which) * n;
-  return facts.x.map((_, i) => facts.step * ((1 - part) * curves[from + i] + part * curves[to + i]));
+  // what did not fit into 16 bits is far outside the picture
+  const value = (k) => (Math.abs(curves[k]) >= 32767 ? Math.sign(curves[k]) * (which ? 1e5 : 1e4) : facts.step * curves[k]);
+  return facts.x.map((_, i) => (1 - part) * value(from + i) + part * value(to + i));
 }
 
 function numbersOf(run) {
@@ -77,22 +79,26 @@ function picture(id, [x0, x1], [y0, y1], { logX = false, logY = false, left = 38
   const svg = at(id), { width, height } = svg.getBoundingClientRect();
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  const box = { left, right: width - 6, top: 8, bottom: height - 24 };
+  const box = { left, right: width - 6, top: 16, bottom: height - 24 };
   const scale = (log, from, to, low, high) => {
     const [a, b] = log ? [Math.log(from), Math.log(to)] : [from, to];
     return (v) => low + ((log ? Math.log(v) : v) - a) / (b - a) * (high - low);
   };
   const clamp = (f) => (v) => Math.max(-1e4, Math.min(1e4, f(v)));
-  return { svg, box, x: clamp(scale(logX, x0, x1, box.left, box.right)), y: clamp(scale(logY, y0, y1, box.bottom, box.top)) };
+  const clip = make("clipPath", { id: `${id}-box` }, svg);
+  make("rect", { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top }, clip);
+  const inside = make("g", { "clip-path": `url(#${id}-box)` }, svg);
+  return { svg, inside, box, x: clamp(scale(logX, x0, x1, box.left, box.right)), y: clamp(scale(logY, y0, y1, box.bottom, box.top)) };
 }
 
-function axes({ svg, box, x, y }, xTicks, yTicks, name, unit = "") {
+function axes({ svg, inside, box, x, y }, xTicks, yTicks, name, unit = "") {
   for (const v of yTicks) {
     make("line", { x1: box.left, x2: box.right, y1: y(v), y2: y(v), class: "axis" }, svg);
     put(svg, box.left - 6, y(v) + 4, short(v) + unit, { "text-anchor": "end" });
   }
   for (const v of xTicks) put(svg, x(v), box.bottom + 16, short(v), { "text-anchor": v === xTicks[0] ? "start" : "middle" });
   if (name) put(svg, box.right, box.bottom + 16, name, { "text-anchor": "end", class: "strong" });
+  svg.append(inside); // curves lie above the grid
 }
 
 const short = (v) => (v !== 0 && (Math.abs(v) >= 1e4 || Math.abs(v) < 1e-3) ? v.toExponential(0).replace("e+", "e") : `${+v.toPrecision(3)}`.replace("-", "−"));
@@ -112,12 +118,12 @@ function drawFit(data) {
   regions(view, data);
   axes(view, [0, 0.2, 0.4, 0.6, 0.8], data.ticks, "x");
   const xs = facts.x.map(view.x), mean = curve(pairRun(), 0, state.frame), std = curve(pairRun(), 1, state.frame);
-  make("path", { class: "dots", d: data.samples.filter(([, b]) => b > data.range[0] && b < data.range[1]).map(([a, b]) => `M${view.x(a).toFixed(1)} ${view.y(b).toFixed(1)}h0`).join("") }, view.svg);
+  make("path", { class: "dots", d: data.samples.filter(([, b]) => b > data.range[0] && b < data.range[1]).map(([a, b]) => `M${view.x(a).toFixed(1)} ${view.y(b).toFixed(1)}h0`).join("") }, view.inside);
   const up = mean.map((m, i) => view.y(m + std[i])), down = mean.map((m, i) => view.y(m - std[i]));
-  make("path", { class: "pair-band", d: line(xs, up) + "L" + line(xs.slice().reverse(), down.slice().reverse()).slice(1) + "Z" }, view.svg);
-  make("path", { class: "true-line", d: line(xs, data.mean.map(view.y)) }, view.svg);
-  if (state.standard) make("path", { class: "plain-line", d: line(xs, curve(plainRun(), 0, state.frame).map(view.y)) }, view.svg);
-  make("path", { class: "pair-line", d: line(xs, mean.map(view.y)) }, view.svg);
+  make("path", { class: "pair-band", d: line(xs, up) + "L" + line(xs.slice().reverse(), down.slice().reverse()).slice(1) + "Z" }, view.inside);
+  make("path", { class: "true-line", d: line(xs, data.mean.map(view.y)) }, view.inside);
+  if (state.standard) make("path", { class: "plain-line", d: line(xs, curve(plainRun(), 0, state.frame).map(view.y)) }, view.inside);
+  make("path", { class: "pair-line", d: line(xs, mean.map(view.y)) }, view.inside);
 }
 
 function drawSpread(data) {
@@ -125,10 +131,10 @@ function drawSpread(data) {
   regions(view, data);
   axes(view, [0, 0.2, 0.4, 0.6, 0.8], data.spreadTicks, "x");
   const xs = facts.x.map(view.x);
-  make("path", { class: "true-line", d: line(xs, data.std.map(view.y)) }, view.svg);
+  make("path", { class: "true-line", d: line(xs, data.std.map(view.y)) }, view.inside);
   const real = curve(pairRun(), 0, state.frame).map((mean, i) => view.y(Math.hypot(data.std[i], mean - data.mean[i])));
-  make("path", { class: "real-line", d: line(xs, real) }, view.svg);
-  make("path", { class: "std-line", d: line(xs, curve(pairRun(), 1, state.frame).map(view.y)) }, view.svg);
+  make("path", { class: "real-line", d: line(xs, real) }, view.inside);
+  make("path", { class: "std-line", d: line(xs, curve(pairRun(), 1, state.frame).map(view.y)) }, view.inside);
 }
 
 function drawWeights(data, said) {
@@ -149,16 +155,16 @@ function drawWeights(data, said) {
 const decades = (from, to) => Array.from({ length: Math.round(Math.log10(to / from)) + 1 }, (_, k) => from * 10 ** k);
 const manyLams = () => Array.from({ length: 120 }, (_, k) => facts.lams[0] * (facts.lams.at(-1) / facts.lams[0]) ** (k / 119));
 
-function overLam(id, range, functions, name, reference) {
+function overLam(id, range, functions, reference) {
   const view = picture(id, [facts.lams[0], facts.lams.at(-1)], range, { logX: true, logY: true, left: 46 });
   axes(view, decades(facts.lams[0], facts.lams.at(-1)).slice(0, -1), decades(...range).filter((_, k, all) => all.length < 6 || k % 2 === 0), "λ");
   const lam = facts.lams[state.lam], lams = manyLams();
   if (reference) make("line", { x1: view.box.left, x2: view.box.right, y1: view.y(reference), y2: view.y(reference), class: "one" }, view.svg);
   make("line", { x1: view.x(lam), x2: view.x(lam), y1: view.box.top, y2: view.box.bottom, class: "now" }, view.svg);
   functions.forEach(([kind, label, value], k) => {
-    make("path", { class: `${kind}-line`, d: line(lams.map(view.x), lams.map((v) => view.y(value(v)))) }, view.svg);
+    make("path", { class: `${kind}-line`, d: line(lams.map(view.x), lams.map((v) => view.y(value(v)))) }, view.inside);
     make("circle", { class: `on-${kind}`, cx: view.x(lam), cy: view.y(value(lam)), r: 5 }, view.svg);
-    put(view.svg, view.box.left + 6, view.box.top + 12 + 16 * k, label, { class: "label", style: `fill: var(--${kind})` });
+    put(view.svg, k ? view.box.right : view.box.left, 11, label, { class: "label", "text-anchor": k ? "end" : "start", style: `fill: var(--${kind})` });
   });
 }
 
@@ -168,46 +174,64 @@ function drawTheory({ L1, L2 }) {
   const all = manyLams();
   const most = Math.max(...all.map((lam) => ratio("regressor", lam, L1, L2)), 10), least = Math.min(...all.map((lam) => ratio("quantifier", lam, L1, L2)), 0.1);
   overLam("ratios", [power(least, Math.floor), power(most, Math.ceil)], [
-    ["regressor", "for the prediction, R", (lam) => ratio("regressor", lam, L1, L2)],
-    ["std", "for the expected error, Q", (lam) => ratio("quantifier", lam, L1, L2)],
-  ], "R, Q", 1);
+    ["regressor", "R: for the prediction", (lam) => ratio("regressor", lam, L1, L2)],
+    ["std", "Q: for the expected error", (lam) => ratio("quantifier", lam, L1, L2)],
+  ], 1);
   const own = speeds[facts.couplings[state.coupling]];
   const both = all.flatMap((lam) => [own.regressor(L1, lam), own.quantifier(L1, lam)]);
   overLam("speeds", [power(Math.min(...both), Math.floor), power(Math.max(...both), Math.ceil)], [
     ["regressor", "the prediction", (lam) => own.regressor(L1, lam)],
     ["std", "the expected error", (lam) => own.quantifier(L1, lam)],
-  ], "speed");
+  ]);
+}
+
+const times = (v) => (v > 1000 ? "more than 1,000" : rounded(v));
+const figure = (v) => (Number.isNaN(v) ? "diverged" : Math.abs(v) >= 1e4 || Math.abs(v) < 1e-3 ? v.toExponential(2) : v.toPrecision(3));
+
+// How much more a clean sample counts than a noisy one for the prediction, by the weights as they are now.
+function advantage(data, pair) {
+  const mean = (noisy) => {
+    const sum = (values) => values.filter((_, k) => data.noisy[k] === noisy).reduce((a, b) => a + b, 0);
+    return sum(data.shares.map((_, k) => pair[`weight_${k + 1}`])) / sum(data.shares);
+  };
+  return mean(false) / mean(true);
+}
+
+function sentences(data, pair, plain) {
+  if (Number.isNaN(pair.error)) return ["Training has left the finite numbers: one step was too large. What you see is the last stage before."];
+  if (pair.error > 3) return ["Training has broken down: one step was too large, and the networks are far off. With softplus the weight of a sample has no bound."];
+  const strips = data.kind === "strips", more = advantage(data, pair), gain = plain.error / pair.error;
+  const weight = more > 1.25 ? `a clean sample counts ${times(more)} times as much as a noisy one` : more < 0.8 ? `a noisy sample counts ${times(1 / more)} times as much as a clean one` : "clean and noisy samples count about the same";
+  const told = [`With λ = ${facts.lams[state.lam]}, after ${facts.epochs[stage()].toLocaleString("en")} ${stage() ? "passes" : "pass"}, ${weight} for the prediction.`];
+  const place = strips ? "in the clean regions" : "of the mean";
+  const compared = gain > 1.15 ? `${times(gain)} times nearer the truth ${place} than the standard network`
+    : gain < 0.87 ? `${times(1 / gain)} times further from the truth ${place} than the standard network`
+      : `about as near the truth ${place} as the standard network`;
+  if (state.standard) told.push(`The pair is ${compared}.`);
+  if (stage() < facts.epochs.length / 2 && !state.playing) told.push("It is still learning: press play.");
+  return told;
 }
 
 function tell(data, pair, plain) {
   const lam = facts.lams[state.lam], { L1, L2 } = pair, R = ratio("regressor", lam, L1, L2), Q = ratio("quantifier", lam, L1, L2);
-  const strips = data.kind === "strips", place = strips ? "in the clean regions" : "of the mean";
+  const place = data.kind === "strips" ? "in the clean regions" : "of the mean";
   const rows = [
     [`error ${place}, pair`, pair.error, "pair-error"], [`error ${place}, standard network`, plain.error, "plain-error"],
-    ["loss where it is clean, L1", L1, "L1"], ["loss where it is noisy, L2", L2, "L2"],
-    ["R, clean over noisy, prediction", R, "R"], ["Q, the same, expected error", Q, "Q"],
+    ["loss L1 where it is clean, in variances of y", L1, "L1"], ["loss L2 where it is noisy", L2, "L2"],
+    ["R by the formula of sec. 6", R, "R"], ["Q by the formula of sec. 6", Q, "Q"],
   ];
   at("numbers").tBodies[0].replaceChildren(...rows.map(([name, value, id]) => {
     const row = document.createElement("tr"), head = document.createElement("th"), cell = document.createElement("td");
-    head.textContent = name, head.scope = "row", cell.textContent = Number.isNaN(value) ? "diverged" : value.toPrecision(3), cell.id = id, cell.dataset.value = value;
+    head.textContent = name, head.scope = "row", cell.textContent = figure(value), cell.id = id, cell.dataset.value = value;
     row.append(head, cell);
     return row;
   }));
-  const diverged = Number.isNaN(pair.error);
-  const gain = plain.error / pair.error, early = stage() < facts.epochs.length / 2;
-  const listens = R > 1.5 ? `a clean sample counts ${rounded(R)} times as much as a noisy one` : "clean and noisy samples count about the same";
-  const outcome = gain > 1.15 ? `${rounded(gain)} times nearer the truth ${place} than the standard network`
-    : gain < 0.87 ? `${rounded(1 / gain)} times further from the truth ${place} than the standard network`
-      : `about as near the truth ${place} as the standard network`;
-  const told = strips
-    ? `With λ = ${lam}, ${listens} for the prediction now${Q < 0.5 ? `, while for the expected error a noisy one counts ${rounded(1 / Q)} times as much as a clean one` : ""}. `
-    : `Mean and noise change slowly here, and λ matters little: move it and see. `;
-  const ended = "Here training has left the finite numbers: with softplus the weight λ / L grows without bound where the loss is small, and the steps become too large. What you see is the last stage before.";
-  at("story").textContent = diverged ? ended : `${told}After ${facts.epochs[stage()].toLocaleString("en")} passes the pair is ${outcome}.${early ? " It is still learning: press play." : ""}`;
-  at("fit").setAttribute("aria-label", `Prediction over x after ${facts.epochs[stage()]} passes. ${at("story").textContent}`);
+  at("story").setAttribute("aria-live", state.playing ? "off" : "polite");
+  at("story").textContent = sentences(data, pair, plain).join(" ");
+  at("fit").setAttribute("aria-label", `Prediction over x. ${at("story").textContent}`);
   at("spread").setAttribute("aria-label", "Error of the prediction over x, expected and real.");
   at("weights").setAttribute("aria-label", "Share of the weight of each region: " + data.noisy.map((noisy, k) => `${noisy ? "noisy" : "clean"} ${Math.round(100 * pair[`weight_${k + 1}`])} %`).join(", "));
-  at("ratios").setAttribute("aria-label", `At this lambda R is ${R.toPrecision(3)} and Q is ${Q.toPrecision(3)}.`);
+  at("ratios").setAttribute("aria-label", `At this lambda R is ${figure(R)} and Q is ${figure(Q)}.`);
   at("speeds").setAttribute("aria-label", "Learning speeds of both networks against lambda.");
 }
 
@@ -235,24 +259,26 @@ function draw() {
 const shares = facts.data.map((data, k) => ({ ...data, k })).filter((data) => data.kind === "strips");
 const SECONDS = 9; // from the first pass to the last
 
+let played = 0; // which press of play: an older one ends when a newer one begins
+
 function play(on) {
-  const last = facts.epochs.length - 1;
+  const last = facts.epochs.length - 1, mine = ++played;
   if (on && state.frame >= last) state.frame = 0;
   state.playing = on;
-  if (on) requestAnimationFrame((start) => tick(start, state.frame));
   draw();
-}
-
-function tick(start, first) {
-  requestAnimationFrame((now) => {
-    if (!state.playing) return;
-    const last = facts.epochs.length - 1;
-    state.frame = Math.min(last, first + (Math.max(0, now - start) / 1000) * (last / SECONDS));
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) state.frame = stage();
-    if (state.frame >= last) state.playing = false;
+  if (!on) return;
+  const first = state.frame, still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  let start;
+  const step = (now) => {
+    if (mine !== played) return;
+    start ??= now;
+    state.frame = Math.min(last, first + ((now - start) / 1000) * (last / SECONDS));
+    if (still) state.frame = stage();
+    state.playing = state.frame < last;
     draw();
-    if (state.playing) tick(start, first);
-  });
+    if (state.playing) requestAnimationFrame(step);
+  };
+  requestAnimationFrame(step);
 }
 
 function show(name, coupling, lam) {
@@ -273,10 +299,11 @@ function remember() {
 }
 
 function recall() {
-  const [name, coupling, lam] = decodeURIComponent(location.hash.slice(1)).split(",");
+  const [name, coupling, lam] = location.hash.slice(1).split(",");
   const known = facts.data.some((data) => data.name === name) && facts.couplings.includes(coupling) && facts.lams.includes(+lam);
   if (known) show(name, coupling, +lam);
-  else show("strips-80", "sigmoid", 0.05);
+  else show("strips-20", "sigmoid", 0.05);
+  if (!known && location.hash) remember();
 }
 
 function changed() {
@@ -295,19 +322,20 @@ async function begin() {
   at("lam").max = facts.lams.length - 1;
   at("frame").max = facts.epochs.length - 1;
   recall();
+  state.standard = at("standard").checked; // a browser may remember it
   state.frame = facts.epochs.length - 1;
   for (const input of document.querySelectorAll("#controls input:not(#frame)")) input.addEventListener("input", changed);
-  at("frame").addEventListener("input", () => { state.frame = +at("frame").value; state.playing = false; draw(); });
+  at("frame").addEventListener("input", () => { state.frame = +at("frame").value; play(false); });
   at("play").addEventListener("click", () => play(!state.playing));
   for (const button of document.querySelectorAll("[data-preset]"))
-    button.addEventListener("click", () => { const [name, coupling, lam] = button.dataset.preset.split(" "); show(name, coupling, +lam); remember(); play(true); });
+    button.addEventListener("click", () => { const [name, coupling, lam] = button.dataset.preset.split(" "); show(name, coupling, +lam); remember(); state.frame = 0; play(true); });
   addEventListener("keydown", (event) => {
-    if (event.key !== " " || event.target.closest("input, button")) return;
+    if (event.key !== " " || event.target.closest("button, summary, [type=radio], [type=checkbox]")) return;
     event.preventDefault();
     play(!state.playing);
   });
   addEventListener("hashchange", () => { recall(); draw(); });
-  new ResizeObserver(draw).observe(document.querySelector(".pictures"));
+  new ResizeObserver(draw).observe(document.body);
   draw();
   document.body.dataset.ready = "yes";
 }
