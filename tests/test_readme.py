@@ -21,9 +21,15 @@ def test_the_lines_run(capsys):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_lines_of_the_pages_run(page, capsys):
-    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+    """... and print what the page says they print, if it does: numbers within 5 %."""
+    text = page.read_text(encoding="utf-8")
+    for code, shown in re.findall(r"```python\n(.*?)```\n(?:\n```\n(.*?)```)?", text, flags=re.DOTALL):
         exec(code, {})
-        assert capsys.readouterr().out.strip()
+        printed = capsys.readouterr().out
+        assert printed.strip()
+        if shown:
+            numbers = [[float(n) for n in re.findall(r"\d+\.\d+", said)] for said in (printed, shown)]
+            assert numbers[0] == pytest.approx(numbers[1], rel=0.05)
 
 
 @pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.name)
