@@ -13,7 +13,7 @@ test: .venv/all browser
 # The tests of the page use Chromium. Where there is none, Debian's is installed; elsewhere CHROMIUM may name one.
 browser:
 	@command -v $${CHROMIUM:-chromium} >/dev/null || { echo "installing Chromium for the tests of the page"; \
-	  export DEBIAN_FRONTEND=noninteractive; install="apt-get install -y -qq --no-install-recommends chromium"; \
+	  export DEBIAN_FRONTEND=noninteractive; install="apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core"; \
 	  $$install >/dev/null 2>&1 || { apt-get update -qq && $$install; } >/dev/null 2>&1; } \
 	  || echo "Chromium could not be installed: the tests of the page will be skipped"
 

@@ -90,7 +90,7 @@ def test_the_command_writes_the_page(tmp_path):
 @pytest.fixture(scope="module")
 def browser():
     with sync_playwright() as starter:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
         started = starter.chromium.launch(executable_path=CHROMIUM, args=flags)
         yield started
         started.close()
@@ -160,6 +160,7 @@ def test_numbers_on_the_page_are_the_librarys(visit, name, coupling):
         assert page.number("plain-error") == pytest.approx(TOLD[plain, place, 0], rel=1e-3)
         L1, L2 = told["L1"], told["L2"]
         assert page.number("L1") == pytest.approx(L1, rel=1e-3)
+        assert page.number("L2") == pytest.approx(L2, rel=1e-3)
         assert page.number("R") == pytest.approx(theory.regressor_ratio(0.5, L1, L2, coupling), rel=1e-3)
         assert page.number("Q") == pytest.approx(theory.quantifier_ratio(0.5, L1, L2, coupling), rel=1e-3)
         for run, which, values in ((pair, 0, CURVES[pair, place, 0]), (pair, 1, CURVES[pair, place, 1]), (plain, 0, CURVES[plain, place, 0])):  # fmt: skip
