@@ -17,8 +17,16 @@ from aleator.paper import playground
 from aleator.paper.playground import COUPLINGS, LAMS, NUMBERS, POINTS, STAGES, STEP
 from aleator.paper.synthetic import Setting
 
+
+def restored(differences):
+    """The curves again, as the page does it."""
+    for axis in (3, 3, 1):
+        differences = np.cumsum(differences, axis, dtype=np.int16)
+    return differences
+
+
 RUNS = playground.kept()
-CURVES, TOLD = playground.restored(RUNS["differences"]) * STEP, RUNS["numbers"]
+CURVES, TOLD = restored(RUNS["differences"]) * STEP, RUNS["numbers"]
 RUN = {setting: k for k, setting in enumerate(playground.settings())}
 CHROMIUM = next(
     (path for name in (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome") if name
@@ -45,7 +53,7 @@ def test_runs_are_those_of_the_settings():
 
 def test_differences_come_back():
     curves = np.random.default_rng(0).integers(-(2**15), 2**15, size=(3, 4, 2, 7)).astype(np.int16)
-    np.testing.assert_array_equal(playground.restored(playground.differences(curves)), curves)
+    np.testing.assert_array_equal(restored(playground.differences(curves)), curves)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +308,7 @@ def test_a_training_that_diverges_keeps_its_last_stage(monkeypatch):
 
     monkeypatch.setattr(Setting, "model", breaking)
     found = playground.computed([Setting(0.2, "sigmoid", 0.05)])
-    curves, numbers = playground.restored(found["differences"])[0] * STEP, found["numbers"][0]
+    curves, numbers = restored(found["differences"])[0] * STEP, found["numbers"][0]
     assert np.isnan(numbers[:, 0]).tolist() == [False, False, True]
     np.testing.assert_array_equal(curves[2], curves[1])
     np.testing.assert_array_equal(numbers[2, 1:], numbers[1, 1:])

@@ -2,9 +2,13 @@
 
 import sys
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -13,14 +17,14 @@ def commands() -> None:
     """Pair any regressor with a network that predicts how wrong it will be."""
 
 
+def _out(default: str, text: str, *, folder: bool) -> Callable[[Command], Command]:
+    """The option that says where to write: to a folder or to a file."""
+    place = click.Path(file_okay=not folder, dir_okay=folder, path_type=Path)
+    return click.option("--out", type=place, default=Path(default), show_default=True, help=text)
+
+
 @commands.command()
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("demo"),
-    show_default=True,
-    help="Directory for the figures and the table of predictions.",
-)
+@_out("demo", "Directory for the figures and the table of predictions.", folder=True)
 def demo(out: Path) -> None:
     """Fit two data sets that need no download, and show what was learned."""
     from aleator.demo import run
@@ -35,13 +39,7 @@ def reproduce() -> None:
 
 @reproduce.command()
 @click.argument("names", nargs=-1, metavar="[FIGURE]...")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("figures"),
-    show_default=True,
-    help="Folder for the files.",
-)
+@_out("figures", "Folder for the files.", folder=True)
 def figures(names: tuple[str, ...], out: Path) -> None:
     """Draw every figure up to section 7, or those named, as PNG and SVG; a minute or two on two cores.
 
@@ -57,13 +55,7 @@ def figures(names: tuple[str, ...], out: Path) -> None:
 
 
 @commands.command()
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("playground.html"),
-    show_default=True,
-    help="Where to write the page.",
-)
+@_out("playground.html", "Where to write the page.", folder=False)
 @click.option("--open/--no-open", "show", default=True, help="Open it in the browser.  [default: --open]")
 def playground(out: Path, show: bool) -> None:
     """Write a page to play with lambda: one file, no server, works offline."""

@@ -180,9 +180,13 @@ def flowchart() -> Figure:
 
 # Frames of the animation: the first epochs one by one, later ones in steps that grow.
 FRAMES = tuple(int(e) for e in np.unique(np.rint(np.geomspace(1, EPOCHS, 110))))
-
-
 WANTED = sorted({*FRAMES, *STAGES.values(), *ENOUGH.values()})
+
+# What is trained: the smooth data; pair and standard network on little and on much noise; a small and a large lam.
+SMOOTH = Setting(noisy=None, lam=0.1)
+SHARP = {noisy: (Setting(noisy), Setting(noisy, coupling=None)) for noisy in ENOUGH}
+SIGMOID = Setting(lam=0.05), Setting(lam=2.0)
+SOFTPLUS = Setting(coupling="softplus", lam=0.03), Setting(coupling="softplus", lam=1.0)
 
 
 @functools.lru_cache(maxsize=32)
@@ -193,9 +197,8 @@ def learned(setting: Setting) -> dict[int, Curve]:
 
 def smooth_fit() -> Figure:
     """Fig. 5: mean and standard deviation that vary smoothly, lam = 0.1."""
-    setting = Setting(noisy=None, lam=0.1)
-    curve, data = learned(setting)[EPOCHS], setting.data()
-    mean, std = setting.truth(GRID)
+    curve, data = learned(SMOOTH)[EPOCHS], SMOOTH.data()
+    mean, std = SMOOTH.truth(GRID)
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot(data.X[:, 0], data.y, ".", color=GREY, ms=2.5, alpha=0.5, mew=0, label="samples")
@@ -212,11 +215,10 @@ def smooth_fit() -> Figure:
     return figure
 
 
-def sharp_interfaces(lam: float = 0.05) -> Figure:
+def sharp_interfaces() -> Figure:
     """Fig. 6: two noisy strips with 20 % and with 80 % of the samples; the pair against a standard network."""
     figure = Figure(figsize=(11, 7.4), layout="constrained")
-    for (left, right), noisy in zip(figure.subplots(2, 2), (0.2, 0.8), strict=True):
-        pair, plain = Setting(noisy, lam=lam), Setting(noisy, coupling=None)
+    for (left, right), (noisy, (pair, plain)) in zip(figure.subplots(2, 2), SHARP.items(), strict=True):
         data, epochs = pair.data(), ENOUGH[noisy]
         said, standard = learned(pair)[epochs], learned(plain)[epochs]
         left.plot(data.X[:, 0], data.y, ".", color=GREY, ms=2.5, alpha=0.35, mew=0, label="samples")
@@ -243,21 +245,21 @@ def _named(curve: Curve) -> str:
     return f"lam = {curve.setting.lam:g}, {_error(curve)}"
 
 
-def learning_stages(lams: tuple[float, float] = (0.05, 2.0)) -> Figure:
+def learning_stages() -> Figure:
     """Fig. 7: early, middle and final stage, sigmoid, small lam (solid) against large lam (dashed), 80 % noise."""
     figure = Figure(figsize=(11, 10), layout="constrained")
     for (left, right), (word, epoch) in zip(figure.subplots(3, 2), STAGES.items(), strict=True):
-        _compared(left, right, [Setting(lam=lam) for lam in lams], epoch)
+        _compared(left, right, SIGMOID, epoch)
         left.set_title(f"{word}, {epoch:,} epochs: prediction")
         right.set_title("standard deviation")
     return figure
 
 
-def softplus_sharp(lams: tuple[float, float] = (0.03, 1.0)) -> Figure:
+def softplus_sharp() -> Figure:
     """Fig. 8: the same with the softplus coupling, at the end; lam = 1 is Gaussian maximum likelihood."""
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _compared(left, right, [Setting(coupling="softplus", lam=lam) for lam in lams], EPOCHS)
+    _compared(left, right, SOFTPLUS, EPOCHS)
     left.set_title("softplus: prediction")
     right.set_title("standard deviation")
     return figure
@@ -291,14 +293,13 @@ def _strips(left: Axes, right: Axes) -> None:
         _plain_axes(ax)
 
 
-def learning_animation(lams: tuple[float, float] = (0.05, 2.0)) -> FuncAnimation:
+def learning_animation() -> FuncAnimation:
     """The learning stages as a film: `FuncAnimation.save("x.gif", writer="pillow")`."""
     figure = Figure(figsize=(9, 3.9), dpi=80, layout="constrained")
     left, right = figure.subplots(1, 2)
-    settings = [Setting(lam=lam) for lam in lams]
-    _compared(left, right, settings, FRAMES[0])
+    _compared(left, right, SIGMOID, FRAMES[0])
     names = left.get_legend().get_texts()[1:]  # the first of lines and names is the truth
-    moving = list(zip(settings, left.lines[1:], right.lines[1:], names, strict=False))
+    moving = list(zip(SIGMOID, left.lines[1:], right.lines[1:], names, strict=False))
     right.set_title("standard deviation")
 
     def draw(epoch: int) -> None:
@@ -328,12 +329,10 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "softplus_sharp": softplus_sharp,
 }
 
-_SHARP = [Setting(noisy, coupling) for noisy in (0.2, 0.8) for coupling in ("sigmoid", None)]
-_STAGES = [Setting(lam=lam) for lam in (0.05, 2.0)]
-NETWORKS: dict[str, list[Setting]] = {
-    "smooth_fit": [Setting(noisy=None, lam=0.1)],
-    "sharp_interfaces": _SHARP,
-    "learning_stages": _STAGES,
-    "softplus_sharp": [Setting(coupling="softplus", lam=lam) for lam in (0.03, 1.0)],
-    "learning_animation": _STAGES,
+NETWORKS: dict[str, tuple[Setting, ...]] = {
+    "smooth_fit": (SMOOTH,),
+    "sharp_interfaces": sum(SHARP.values(), ()),
+    "learning_stages": SIGMOID,
+    "softplus_sharp": SOFTPLUS,
+    "learning_animation": SIGMOID,
 }

@@ -69,19 +69,12 @@ def computed(wanted: list[Setting] | None = None) -> dict[str, NDArray[Any]]:
 def differences(curves: NDArray[np.int16]) -> NDArray[np.int16]:
     """Of each stage from the one before, and twice of each point from its neighbour: small numbers, that pack well.
 
-    Whole numbers of 16 bits wrap, here and on the way back.
+    Whole numbers of 16 bits wrap, here and on the way back, in page.js.
     """
     for axis in (1, 3, 3):
         first = np.take(curves, [0], axis)
         curves = np.concatenate([first, np.diff(curves, axis=axis)], axis)
     return curves
-
-
-def restored(differences: NDArray[np.int16]) -> NDArray[np.int16]:
-    """The curves again: what the page does with them."""
-    for axis in (3, 3, 1):
-        differences = np.cumsum(differences, axis, dtype=np.int16)
-    return differences
 
 
 def run(setting: Setting) -> tuple[Floats, Floats]:

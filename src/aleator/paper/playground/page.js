@@ -236,7 +236,7 @@ function tell(data, pair, plain) {
 }
 
 function draw() {
-  const start = performance.now(), data = facts.data[state.data], pair = numbersOf(pairRun()), plain = numbersOf(plainRun());
+  const data = facts.data[state.data], pair = numbersOf(pairRun()), plain = numbersOf(plainRun());
   drawFit(data);
   drawSpread(data);
   drawWeights(data, pair);
@@ -251,7 +251,6 @@ function draw() {
   at("frame").value = stage();
   at("share-field").hidden = data.kind !== "strips";
   at("play").textContent = state.playing ? "❚❚ pause" : "▶ play";
-  document.body.dataset.drawn = (performance.now() - start).toFixed(2);
 }
 
 // ---------------------------------------------------------------- controls
