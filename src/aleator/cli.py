@@ -54,6 +54,73 @@ def figures(names: tuple[str, ...], out: Path) -> None:
         click.echo(path)
 
 
+def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """A list like "boston,yacht"."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+@reproduce.command()
+@click.option(
+    "--datasets", callback=_names, metavar="A,B", help="Data sets.  [default: boston,concrete,power,yacht,kin8nm]"
+)
+@click.option("--methods", callback=_names, metavar="A,B", help="Methods, or all.  [default: the six of the paper]")
+@click.option("--objective", type=click.Choice(["rmse", "mae", "both"]), default="both", show_default=True)
+@click.option("--folds", type=click.IntRange(min=1), default=50, show_default=True, help="How many folds.")
+@click.option("--hyperparameters", type=click.Choice(["published", "tuned"]), default="published", show_default=True)
+@click.option("--sweep/--no-sweep", default=True, help="Also try other values of lam.  [default: --sweep]")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes on this machine.  [default: one a core]")
+@click.option("--backend", type=click.Choice(["local", "ray", "dask"]), default="local", show_default=True)
+@click.option("--address", help='Of a cluster: "auto" or "ray://host:10001" for Ray, the scheduler\'s for Dask.')
+@_out("reproduction", "Folder for records, tables and figures.", folder=True)
+def tables(out: Path, objective: str, datasets: tuple[str, ...], methods: tuple[str, ...], **others: Any) -> None:
+    """Compute the tables and figures of section 8 beside the published numbers; half an hour on two cores.
+
+    What was computed is kept in the folder: an interrupted run goes on where it was, and a rerun only computes what is
+    missing. Several processes may work in one folder.
+
+    Methods: ml, svgd, pbp, pair, ens_ml, ens_pair (the paper's), quantifier, dropout, beta_nll (further ones).
+
+    Example: aleator reproduce tables --datasets yacht --folds 10 --objective rmse
+    """
+    from aleator.paper import section8
+    from aleator.paper.protocol import METHODS, OBJECTIVES, SETS
+
+    request = section8.Request(
+        datasets=datasets or SETS,
+        methods=tuple(METHODS) if methods == ("all",) else methods or section8.PAPERS,
+        objectives=tuple(OBJECTIVES) if objective == "both" else (objective,),
+        **others,
+    )
+    try:
+        paths, failures = section8.reproduce(out, request)
+    except KeyboardInterrupt:
+        raise click.ClickException(
+            f"interrupted; what was computed is in {out}, and the same command goes on."
+        ) from None
+    for path in paths:
+        click.echo(path)
+    for line in failures:
+        click.echo(line, err=True)
+    if failures:
+        sys.exit(1)
+
+
+@commands.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--mirror", help="An address below which files like boston.csv.gz lie.")
+def data(names: tuple[str, ...], mirror: str | None) -> None:
+    """List the data sets of the paper and where they are; those named are downloaded if they are not here."""
+    from aleator.datasets import real
+
+    for name in names:
+        real.load(name, mirror)
+    for name in names or real.NAMES:
+        path = real.where(name)
+        click.echo(f"{name:<11}{path if path else 'not here'}")
+    if not names:
+        click.echo(f"looked in {', '.join(str(folder) for folder in real.folders())}; aleator data NAME downloads.")
+
+
 @commands.command()
 @_out("playground.html", "Where to write the page.", folder=False)
 @click.option("--open/--no-open", "show", default=True, help="Open it in the browser.  [default: --open]")

@@ -182,12 +182,14 @@ class SVGDRegressor(BayesianRegressor):
     hidden, activation : of each network, as in `PairRegressor`.
     iterations : steps of all particles together. The authors' script takes 2,000, which at this rate stops long before
         the end on larger tables; on some hundred noisy rows fewer than the default are better.
-    batch_size : rows of a step, taken in turn from an order drawn once.
+    batch_size : rows of a step, taken in turn from one order.
     learning_rate, decay, fudge : each step is learning_rate phi / (fudge + root of the mean of phi^2), a mean that
         forgets by `decay` a step.
     prior : shape and rate of the Gamma prior of noise precision and weight precision.
     held_out : share of the rows (at most 500) that are not learned from; the noise of each particle is in the end its
         mean loss on them, and intervals need no `calibrate`. 0: learn from all rows, keep the noise of the posterior.
+    shuffle : whether rows are put in random order first. Without, minibatches come in the order of the table and its
+        last rows are held out, as in the authors' code; for tables that are in random order already.
     random_state, verbose : as in `PairRegressor`.
 
     With several outputs there is an expected loss for each. While they move, particles have one noise for all outputs,
@@ -221,6 +223,7 @@ class SVGDRegressor(BayesianRegressor):
     fudge: float = 1e-6
     prior: tuple[float, float] = (1.0, 0.1)
     held_out: float = 0.1
+    shuffle: bool = True
     random_state: Any = 0
     verbose: bool = False
 
@@ -229,7 +232,7 @@ class SVGDRegressor(BayesianRegressor):
             raise ValueError("learning_rate must be a positive number; SVGD has no schedule.")
         rng = np.random.default_rng(fitting.member_seeds(self.random_state, 1)[0])
         self.network_ = self._network()
-        order = rng.permutation(learned.rows)
+        order = rng.permutation(learned.rows) if self.shuffle else np.sort(learned.rows)
         n_held = min(MOST_HELD_OUT, round(self.held_out * len(order)), len(order) - 1)
         rows, held = np.split(order, [len(order) - n_held])
         posterior = self._posterior(learned, rows, total)

@@ -70,6 +70,7 @@ RULES: dict[str, Rule] = {
     "decay": (lambda v: number(v) and 0 <= v < 1, "a number in [0, 1)"),
     "fudge": (lambda v: number(v) and v > 0, "a positive number"),
     "held_out": (lambda v: number(v) and 0 <= v < 1, "a number in [0, 1)"),
+    "shuffle": (_flag, "True or False"),
     "prior": (_prior, "a tuple of two positive numbers, shape and rate"),
     "n_jobs": (lambda v: v is None or (whole(abs(v), 1) if isinstance(v, numbers.Integral) else False),
                "a whole number other than 0, or None"),

@@ -1,0 +1,183 @@
+"""What was computed, one file a job: written whole when it ends, found again by everything that determines it.
+
+The name of a file carries a hash of the job, the values of its data set, the code that computes it (without comments
+and docstrings) and the versions of the libraries below. What was computed by other code or from other data has another
+name, so it is never taken for this; and an interrupted run goes on where it was.
+"""
+
+import ast
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+import aleator
+from aleator import bundle
+from aleator.datasets import Dataset
+
+try:
+    import fcntl
+except ImportError:  # Windows: two runs in one folder may do the same work twice, with the same outcome
+    fcntl = None  # type: ignore[assignment]
+
+Arrays = dict[str, NDArray[Any]]
+
+# What the numbers depend on. Not the command, pictures or tables, which only show them.
+COMPUTING = (
+    *("compiled.py", "losses.py", "couplings.py", "heads.py", "mixtures.py", "metrics.py"),
+    *("engine", "estimators", "baselines", "paper/protocol.py"),
+)
+LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn")
+
+
+class Job(Protocol):
+    """A piece of work: picklable, and a function of its fields and the data set."""
+
+    @property
+    def dataset(self) -> str:
+        """The name of its data set."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Everything that determines the outcome, but the data."""
+        ...
+
+    def perform(self, dataset: Dataset) -> tuple[dict[str, Any], Arrays]:
+        """The outcome: plain facts and arrays."""
+        ...
+
+
+@dataclass(frozen=True)
+class Record:
+    """The outcome of a job, or the reason why there is none; the seconds it took, and what it was computed with."""
+
+    outcome: dict[str, Any]
+    arrays: Arrays
+    seconds: float
+    made_with: dict[str, str]
+    failed: str | None = None
+
+
+@functools.cache
+def made_with() -> dict[str, str]:
+    """Versions of the code and of the libraries it stands on."""
+    return {"aleator": aleator.__version__, "code": _code(), **{name: version(name) for name in LIBRARIES}}
+
+
+def _code() -> str:
+    """SHA-256 of the code that computes, as Python sees it."""
+    root, digest = Path(aleator.__file__).parent, hashlib.sha256()
+    for name in COMPUTING:
+        place = root / name
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(f"{path.relative_to(root).as_posix()} {_meaning(path.read_text('utf-8'))}".encode())
+    return digest.hexdigest()
+
+
+def _meaning(source: str) -> str:
+    """A module without comments, docstrings and layout."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if (
+            isinstance(body, list)
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+        ):
+            node.body = body[1:]  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+@dataclass(frozen=True)
+class Store:
+    """The records in a folder."""
+
+    folder: Path
+    data: dict[str, Dataset]
+    _held: dict[Path, int] = field(default_factory=dict)
+
+    def path(self, job: Job) -> Path:
+        """Where the record of a job lies."""
+        facts = job.facts()
+        determined_by = {"job": facts, "data": self.data[job.dataset].sha256, "made_with": made_with()}
+        key = hashlib.sha256(json.dumps(determined_by, sort_keys=True).encode()).hexdigest()
+        name = f"{facts['method']}-{facts['fold']:02d}-{key[:24]}.safetensors"
+        return self.folder / job.dataset / str(facts["objective"]) / name
+
+    def read(self, job: Job) -> Record | None:
+        """The record of a job; None if there is none, or only a damaged one."""
+        path = self.path(job)
+        try:
+            facts, arrays = bundle.read(path)
+        except (FileNotFoundError, ValueError):
+            return None
+        return Record(facts["outcome"], arrays, facts["seconds"], facts["made_with"], facts["failed"])
+
+    def done(self, job: Job) -> bool:
+        """Whether a job has a record that is not a failure."""
+        record = self.read(job)
+        return record is not None and record.failed is None
+
+    def write(self, job: Job, record: Record) -> None:
+        """Keep a record."""
+        path = self.path(job)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        facts = {
+            "job": job.facts(),
+            "outcome": record.outcome,
+            "seconds": record.seconds,
+            "made_with": record.made_with,
+            "failed": record.failed,
+        }
+        bundle.write(path, facts, record.arrays, "record")
+
+    # Two runs may share a folder: a job belongs to whom holds the lock on its file, which ends with the process.
+
+    def claim(self, job: Job) -> bool:
+        """Take a job; False if another process has it."""
+        path = self._lock(job)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT)
+        try:
+            if fcntl is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            return False
+        self._held[path] = handle
+        return True
+
+    def release(self, job: Job) -> None:
+        """Give a job back."""
+        path = self._lock(job)
+        path.unlink(missing_ok=True)
+        os.close(self._held.pop(path))
+
+    @contextmanager
+    def claims(self) -> Iterator[None]:
+        """Nothing stays claimed after this, whatever happens in it."""
+        try:
+            yield
+        finally:
+            for path, handle in self._held.items():
+                path.unlink(missing_ok=True)
+                os.close(handle)
+            self._held.clear()
+
+    def _lock(self, job: Job) -> Path:
+        return self.folder / ".claims" / self.path(job).stem
+
+
+def empty_arrays() -> Arrays:
+    """Of a job that failed."""
+    return {"none": np.zeros(0)}

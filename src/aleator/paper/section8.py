@@ -1,0 +1,171 @@
+"""`aleator reproduce tables`: section 8 as asked for, from data sets to tables and figures in a folder.
+
+DIR/records/        one file a job (`records.py`): what a rerun does not compute again
+DIR/measures.csv.gz, seconds.csv.gz, curves.npz      the results in compact form (`results.py`)
+DIR/tables.md, .tex, .csv; further.md, .tex; seconds.md     (`tables.py`)
+DIR/lam-rmse.png, curves-rmse.png, ...     (`figures_real.py`)
+DIR/choices.csv     with tuned hyperparameters: what the search chose for each group of folds
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from aleator import datasets, files
+from aleator.names import suggestion
+from aleator.paper import figures_real, protocol, results, tables
+from aleator.paper.backends import BACKENDS
+from aleator.paper.protocol import METHODS, Trial, published_settings
+from aleator.paper.records import Record, Store
+from aleator.paper.results import Results
+from aleator.paper.run import run
+from aleator.paper.tuning import TUNABLE, Search, group
+
+PAPERS = tuple(name for name, method in METHODS.items() if not method.ours)  # the methods of the paper's tables
+DPI = 130
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which part of section 8, and how; the options of the command."""
+
+    datasets: Sequence[str] = protocol.SETS
+    methods: Sequence[str] = PAPERS
+    objectives: Sequence[str] = tuple(protocol.OBJECTIVES)
+    folds: int = protocol.FOLDS
+    hyperparameters: str = "published"
+    sweep: bool = True
+    jobs: int | None = None
+    backend: str = "local"
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        known = {
+            "datasets": (self.datasets, datasets.NAMES),
+            "methods": (self.methods, METHODS),
+            "objectives": (self.objectives, protocol.OBJECTIVES),
+            "hyperparameters": ([self.hyperparameters], ("published", "tuned")),
+            "backend": ([self.backend], BACKENDS),
+        }
+        for what, (given, names) in known.items():
+            for name in given:
+                if name not in names:
+                    raise ValueError(f"{what}: there is no {name!r}{suggestion(name, names)}")
+        if self.folds < 1:
+            raise ValueError(f"folds must be at least 1, got {self.folds}.")
+
+
+def reproduce(out: Path, request: Request = Request(), console: Console | None = None) -> tuple[list[Path], list[str]]:  # noqa: B008
+    """Compute what is missing and write everything; the files, and a line for each cell that lacks folds."""
+    console = console or Console(stderr=True)
+    data = {name: datasets.load(name) for name in request.datasets}  # before anything is computed: all are there
+    store = Store(out / "records", data)
+    with BACKENDS[request.backend](data, request.jobs, request.address) as backend:
+        choices: dict[Search, Record] = {}
+        if request.hyperparameters == "tuned":
+            searches = _searches(request, data)
+            choices = dict(zip(searches, run(searches, store, backend, console), strict=True))
+        trials, sweep = _trials(request, data, choices)
+        records = run(trials, store, backend, console)
+    written = _choices(out, choices) if choices else []
+    found = results.of(trials, records, sweep, data)
+    return [*written, *found.write(out), *show(found, out)], tables.failures(tables.cells(found))
+
+
+def _folds(request: Request, dataset: datasets.Dataset) -> range:
+    """The folds of a data set: one, if it has an official split."""
+    return range(request.folds if dataset.split is None else 1)
+
+
+def _searches(request: Request, data: dict[str, datasets.Dataset]) -> list[Search]:
+    return [
+        Search(name, objective, method, first)
+        for name, dataset in data.items()
+        for objective in request.objectives
+        for method in request.methods
+        if method in TUNABLE
+        for first in dict.fromkeys(group(fold)[0] for fold in _folds(request, dataset))
+    ]
+
+
+def _trials(
+    request: Request, data: dict[str, datasets.Dataset], choices: dict[Search, Record]
+) -> tuple[list[Trial], list[bool]]:
+    """All trials, and for each whether it is of the sweep over lam alone."""
+    trials, sweep = [], []
+    for name, dataset in data.items():
+        for objective in request.objectives:
+            for method in request.methods:
+                for fold in _folds(request, dataset):
+                    settings = published_settings(name, objective, method)
+                    if request.hyperparameters == "tuned" and method in TUNABLE:
+                        choice = choices[Search(name, objective, method, group(fold)[0])]
+                        if choice.failed:
+                            raise ArithmeticError(
+                                f"{name}, {objective}, {method}: no settings were found: {choice.failed}"
+                            )
+                        settings = {**choice.outcome["settings"], "hidden": settings["hidden"]}
+                    lams = protocol.LAMS if request.sweep and method == "pair" else ()
+                    own = [settings, *({**settings, "lam": lam} for lam in lams if lam != settings["lam"])]
+                    trials += [Trial(name, objective, method, fold, each) for each in own]
+                    sweep += [False, *[True] * (len(own) - 1)]
+    return trials, sweep
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def show(found: Results, out: Path) -> list[Path]:
+    """Tables and figures of these results, as files."""
+    table = tables.cells(found)
+    texts = {
+        "tables.md": tables.errors(table),
+        "tables.tex": tables.errors(table, tables.LATEX),
+        "tables.csv": table.drop(columns="fit_seconds").to_csv(index=False, float_format="%.6g"),
+        "further.md": tables.further(table),
+        "further.tex": tables.further(table, tables.LATEX),
+        "seconds.md": tables.seconds(table),
+    }
+    lines = "".join(f"- {line}\n" for line in tables.failures(table))
+    if lines:
+        texts["tables.md"] += f"\nFolds that failed:\n\n{lines}"
+    for name, text in texts.items():
+        with files.whole(out / name, "table") as beside:
+            beside.write_text(text, encoding="utf-8")
+    return [out / name for name in texts] + _figures(found, out)
+
+
+def _figures(found: Results, out: Path) -> list[Path]:
+    draws: dict[str, Callable[[Results, str], Figure]] = {"curves": figures_real.rejection_curves}
+    if found.measures["sweep"].any():
+        draws["lam"] = figures_real.against_lam
+    paths = []
+    for kind, draw in draws.items():
+        for objective in dict.fromkeys(found.measures["objective"]):
+            figure = draw(found, objective)
+            for end in ("png", "svg"):
+                path = out / f"{kind}-{objective}.{end}"
+                metadata = {"Date": None} if end == "svg" else None
+                with files.whole(path, "figure") as beside, mpl.rc_context({"svg.hashsalt": path.stem}):
+                    figure.savefig(beside, format=end, dpi=DPI, metadata=metadata)
+                paths.append(path)
+    return paths
+
+
+def _choices(out: Path, choices: dict[Search, Record]) -> list[Path]:
+    """What the searches chose."""
+    rows = []
+    for search, record in choices.items():
+        chosen = {name: value for name, value in record.outcome.get("settings", {}).items() if name != "hidden"}
+        folds = f"{group(search.fold)[0]} to {group(search.fold)[-1]}"
+        cell = {"dataset": search.dataset, "objective": search.objective, "method": search.method, "folds": folds}
+        rows.append({**cell, **chosen, "validation_auc": record.outcome.get("auc"), "failed": record.failed or ""})
+    out.mkdir(parents=True, exist_ok=True)
+    with files.whole(out / "choices.csv", "table") as beside:
+        pd.DataFrame(rows).to_csv(beside, index=False, float_format="%.6g")
+    return [out / "choices.csv"]
