@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines format clean
+.PHONY: demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines \
+  reproduction tuned cells msd kills format clean
 
 demo: .venv/core
 	$(BIN)/aleator demo $(ARGS)
@@ -44,6 +45,23 @@ baselines: .venv/all
 synthetic: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py $(ARGS)
 
+# Section 8: all of it with its wall time (half an hour on two cores), with settings chosen by grid search (an hour and a half),
+# why some cells are not the paper's, a data set of the size of MSD, and a run that is killed twenty times.
+reproduction: .venv/all
+	$(BIN)/python benchmarks/reproduction.py $(ARGS)
+
+tuned: .venv/all
+	$(BIN)/aleator reproduce tables --hyperparameters tuned --methods ens_ml,ens_pair --out tuned $(ARGS)
+
+cells: .venv/all
+	$(BIN)/python benchmarks/cells.py $(ARGS)
+
+msd: .venv/all
+	$(BIN)/python benchmarks/msd.py $(ARGS)
+
+kills: .venv/all
+	$(BIN)/python benchmarks/kills.py $(ARGS)
+
 # What is drawn in docs/lambda.md, and the trainings that `aleator playground` replays.
 figures: .venv/core
 	$(BIN)/aleator reproduce figures --out docs/figures $(ARGS)
@@ -69,5 +87,5 @@ format: .venv/all
 	@touch $@ .venv/core
 
 clean:
-	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv demo reproduction tuned .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -71,7 +71,7 @@ def _copy(url: str, path: Path, timeout: float) -> None:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
             raise _Failed(f"nothing came for {timeout:g} seconds") from error
-        raise _Failed(f"no connection ({reason})") from error
+        raise _Failed(f"no connection ({' '.join(str(reason).split())})") from error
     except ValueError as error:
         raise _Failed(f"not an address ({error})", again=False) from error
     if size is not None and got != size:

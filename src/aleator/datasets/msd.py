@@ -67,24 +67,24 @@ def _kept() -> tuple[Path, Path]:
     return real.cache() / "msd-X.npy", real.cache() / "msd-y.npy"
 
 
-def _convert(source: Path, rows: int = ROWS) -> None:
+def _convert(source: Path) -> None:
     """The text as arrays in the cache, a block at a time; y is written last, so both are there or the set is not."""
     real.cache().mkdir(parents=True, exist_ok=True)
     X_path, y_path = _kept()
     with files.whole(X_path, "data set") as X_file, files.whole(y_path, "data set") as y_file:
-        X = np.lib.format.open_memmap(X_file, "w+", np.float32, (rows, COLUMNS))
-        y, n = np.empty(rows, np.float32), 0
+        X = np.lib.format.open_memmap(X_file, "w+", np.float32, (ROWS, COLUMNS))
+        y, n = np.empty(ROWS, np.float32), 0
         for block in _blocks(source):
-            if n + len(block) > rows or block.shape[1] != COLUMNS + 1:
-                raise ValueError(f"{source} is not Year Prediction MSD: it has {_shape(n, block)}, not {rows:,} x 91.")
+            if n + len(block) > ROWS or block.shape[1] != COLUMNS + 1:
+                raise ValueError(f"{source} is not Year Prediction MSD: it has {_shape(n, block)}, not {ROWS:,} x 91.")
             if not np.isfinite(block).all():
                 raise ValueError(
                     f"{source} is damaged: row {n + int(np.argwhere(~np.isfinite(block))[0, 0])} has a gap."
                 )
             y[n : n + len(block)], X[n : n + len(block)] = block[:, 0], block[:, 1:]
             n += len(block)
-        if n != rows:
-            raise ValueError(f"{source} was cut: it has {n:,} rows, not {rows:,}.")
+        if n != ROWS:
+            raise ValueError(f"{source} was cut: it has {n:,} rows, not {ROWS:,}.")
         if y.min() < YEARS[0] or y.max() > YEARS[1]:
             raise ValueError(f"{source} is not Year Prediction MSD: its years go from {y.min():g} to {y.max():g}.")
         X.flush()

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import sklearn.datasets
 from numpy.typing import NDArray
 
 from aleator import files
@@ -126,14 +127,15 @@ FACTS = {
         "its training rows: results on it compare with nothing published.",
     ),
 }
-NAMES = ("boston", "concrete", "power", "yacht", "kin8nm", "msd", "msd_sample")
+NAMES = ("boston", "concrete", "power", "yacht", "kin8nm", "msd", "msd_sample", "diabetes")
 
 # Another name under which a file may lie in the directory.
 _ALSO = {"msd_sample": "msd_train_sample7000"}
 
 
 def load(name: str, mirror: str | None = None) -> Dataset:
-    """A data set of the paper by name: boston, concrete, power, yacht, kin8nm, msd, or the sample msd_sample.
+    """A data set of the paper by name: boston, concrete, power, yacht, kin8nm, msd; or the sample msd_sample; or
+    diabetes, which is not in the paper, comes with scikit-learn and needs no download.
 
     Where it is looked for says the head of this file. An OSError tells which file to put where, if it is nowhere.
     """
@@ -141,6 +143,8 @@ def load(name: str, mirror: str | None = None) -> Dataset:
         from aleator.datasets import msd
 
         return msd.load(mirror)
+    if name == "diabetes":
+        return _diabetes()
     if name not in FACTS:
         raise ValueError(f"there is no data set {name!r}{suggestion(str(name), NAMES)}")
     for folder in folders():
@@ -164,11 +168,21 @@ def cache() -> Path:
 
 def where(name: str) -> Path | None:
     """The file that `load` would read; None if it would have to be downloaded."""
+    if name == "diabetes":
+        return Path(sklearn.datasets.__file__).parent / "data" / "diabetes_data_raw.csv.gz"
     if name == "msd":
         from aleator.datasets import msd
 
         return msd.where()
     return next((path for folder in folders() for path in _files(name, folder) if path.is_file()), None)
+
+
+def _diabetes() -> Dataset:
+    table = sklearn.datasets.load_diabetes(scaled=False)
+    X, y = np.ascontiguousarray(table.data), table.target.astype(np.float64)
+    citation = "Efron, Hastie, Johnstone, Tibshirani: Least angle regression. Annals of Statistics 32 (2004)."
+    digest = sha256(np.column_stack([X, y]))
+    return Dataset("diabetes", X, y, tuple(table.feature_names), "progression", citation, digest)
 
 
 # ---------------------------------------------------------------- files

@@ -134,9 +134,12 @@ def on_dask(data: Data, jobs: int | None = None, address: str | None = None) -> 
     here: Any = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.Client(address, set_as_default=False, **({} if address else here)) as client:
         there = {name: client.scatter(dataset, broadcast=True) for name, dataset in data.items()}
+        done = distributed.as_completed(loop=client.loop)
 
-        def first(futures: Collection[Any]) -> Any:
-            return distributed.wait(list(futures), return_when="FIRST_COMPLETED").done.pop()
+        def submit(job: Job) -> Any:
+            future = client.submit(perform, job, there[job.dataset], pure=False)
+            done.add(future)
+            return future
 
         def result(future: Any) -> Record:
             try:
@@ -147,8 +150,8 @@ def on_dask(data: Data, jobs: int | None = None, address: str | None = None) -> 
 
         yield Backend(
             max(sum(client.nthreads().values()), 1),
-            lambda job: client.submit(perform, job, there[job.dataset], pure=False),
-            first,
+            submit,
+            lambda _: next(done),
             result,
         )
 

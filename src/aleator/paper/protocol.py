@@ -34,6 +34,7 @@ Settings = Mapping[str, Any]
 PUBLISHED: dict[str, Any] = tomllib.loads((Path(__file__).parent / "published.toml").read_text(encoding="utf-8"))
 
 SETS = ("boston", "concrete", "power", "yacht", "kin8nm")
+BORROWED = {"msd_sample": "msd", "msd_shaped": "msd", "diabetes": "boston"}  # sets without settings of their own
 OBJECTIVES = {"rmse": "squared", "mae": "absolute"}  # the loss that each is about
 FOLDS = 50
 TRAIN = 0.95
@@ -121,7 +122,7 @@ METHODS = {
 
 def published_settings(dataset: str, objective: str, method: str) -> dict[str, Any]:
     """The paper's settings of a method. Ensembles have no dropout, and the rate and epochs of the single model."""
-    known = dataset if dataset in PUBLISHED["hidden"] else "msd"  # its sample, and data of its shape
+    known = BORROWED.get(dataset, dataset)
     family = METHODS[method].family
     chosen = PUBLISHED["hyperparameters"][objective][known][family] if family else {}
     settings = {"hidden": (PUBLISHED["hidden"][known],), "batch_size": PUBLISHED["batch_size"][known], **chosen}

@@ -1,5 +1,6 @@
 """What came out of the trials, in compact form: enough for every table and figure, without single predictions."""
 
+import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,12 +38,14 @@ class Results:
         """Three files; the first and the last have the same bytes whenever the records are the same."""
         folder.mkdir(parents=True, exist_ok=True)
         paths = [folder / name for name in FILES]
-        packed: Any = {"method": "gzip", "mtime": 0}
-        with files.whole(paths[0], "file of measures") as beside:
-            self.measures.to_csv(beside, index=False, float_format="%.9g", compression=packed)
-        with files.whole(paths[1], "file of seconds") as beside:
-            self.seconds.to_csv(beside, index=False, float_format="%.4g", compression=packed)
-        with files.whole(paths[2], "file of curves") as beside, beside.open("wb") as file:
+        texts = (
+            self.measures.to_csv(index=False, float_format="%.9g"),
+            self.seconds.to_csv(index=False, float_format="%.4g"),
+        )
+        for path, text in zip(paths, texts, strict=False):
+            with files.whole(path, "file of results") as beside:
+                beside.write_bytes(gzip.compress(text.encode(), mtime=0))  # neither a time nor a name in it
+        with files.whole(paths[2], "file of results") as beside, beside.open("wb") as file:
             arrays: Any = {"/".join(cell): curve.astype(np.float32) for cell, curve in sorted(self.curves.items())}
             np.savez_compressed(file, **arrays)
         return paths

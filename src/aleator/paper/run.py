@@ -100,7 +100,7 @@ def _progress(todo: Sequence[Job], workers: int, console: Console) -> Iterator[T
         group = _group(job)
         count[group] += 1
         spent[group] += seconds
-        text = f"about {_clock(_remaining(total, count, spent) / workers)} left"
+        text = f"{_clock(_remaining(total, count, spent) / workers)} left"
         bar.update(bars[job.dataset], advance=1, description=" ".join(group))
         bar.update(everything, advance=1, left=text)
         if not console.is_terminal and count[group] == total[group]:
@@ -127,4 +127,6 @@ def _remaining(
 
 def _clock(seconds: float) -> str:
     minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min" if minutes else "a minute"
+    return (
+        f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min" if minutes else "less than 1 min"
+    )

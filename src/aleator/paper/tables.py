@@ -156,12 +156,11 @@ def seconds(table: pd.DataFrame, form: Format = MARKDOWN) -> str:
 
 def failures(table: pd.DataFrame) -> list[str]:
     """A line for each cell that lacks folds."""
-    return [
-        "{dataset}, {error}, {label}: {succeeded}/{folds}, {failures}".format(
-            error=ERROR[row["objective"]], label=_label(row["method"]), **row
-        )
-        for row in _rows(table[table["succeeded"] < table["folds"]])
-    ]
+    lines = []
+    for row in _rows(table[table["succeeded"] < table["folds"]]):
+        cell = f"{row['dataset']}, {ERROR[row['objective']]}, {_label(row['method'])}"
+        lines.append(f"{cell}: {row['succeeded']}/{row['folds']}, {row['failures']}")
+    return lines
 
 
 def _each(table: pd.DataFrame, form: Format, head: Callable[[str], list[str]], row: Callable[..., list[str]]) -> str:

@@ -42,7 +42,7 @@ def grid(dataset: str, method: str) -> Grid:
     small = dataset in ("boston", "concrete", "yacht")
     pair = METHODS[method].family == "pair"
     if pair:
-        rates = (4e-4, 8e-4, 1.6e-3, 3.2e-3) if small else (2e-4, 4e-4, 8e-4, 1.6e-3)
+        rates = (8e-4, 1.6e-3, 3.2e-3) if small else (4e-4, 8e-4, 1.6e-3)
     else:
         rates = (5e-5, 1e-4, 2e-4, 4e-4)
     epochs = {"yacht": (200, 500, 1000, 2000)}.get(
