@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines \
-  reproduction tuned cells msd kills format clean
+.PHONY: demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
+  reproduction tuned cells msd kills docs format clean
 
 demo: .venv/core
 	$(BIN)/aleator demo $(ARGS)
@@ -42,6 +42,9 @@ rounds: .venv/all
 baselines: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/baselines.py $(ARGS)
 
+known: .venv/all
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/known.py $(ARGS)
+
 synthetic: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py $(ARGS)
 
@@ -58,6 +61,9 @@ cells: .venv/all
 
 msd: .venv/all
 	$(BIN)/python benchmarks/msd.py $(ARGS)
+
+docs: .venv/core
+	$(BIN)/python benchmarks/fill_docs.py
 
 kills: .venv/all
 	$(BIN)/python benchmarks/kills.py $(ARGS)

@@ -94,9 +94,8 @@ def tables(out: Path, objective: str, datasets: tuple[str, ...], methods: tuple[
     try:
         paths, failures = section8.reproduce(out, request)
     except KeyboardInterrupt:
-        raise click.ClickException(
-            f"interrupted; what was computed is in {out}, and the same command goes on."
-        ) from None
+        click.echo(f"what was computed is in {out}; the same command goes on from there.", err=True)
+        raise
     for path in paths:
         click.echo(path)
     for line in failures:

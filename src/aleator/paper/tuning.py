@@ -40,17 +40,15 @@ class Grid:
 def grid(dataset: str, method: str) -> Grid:
     """The grid of a data set: rates around the published ones and above, where the published ones proved too low."""
     small = dataset in ("boston", "concrete", "yacht")
-    pair = METHODS[method].family == "pair"
-    if pair:
-        rates = (8e-4, 1.6e-3, 3.2e-3) if small else (4e-4, 8e-4, 1.6e-3)
-    else:
-        rates = (5e-5, 1e-4, 2e-4, 4e-4)
-    epochs = {"yacht": (200, 500, 1000, 2000)}.get(
-        dataset, (50, 100, 200, 400, 700, 1000) if small else (20, 40, 80, 150, 300)
-    )
+    epochs: tuple[int, ...] = (50, 100, 200, 400, 700, 1000) if small else (20, 40, 80, 150, 300)
+    rates, lams = ((5e-5, 1e-4, 2e-4, 4e-4), ()) if METHODS[method].family == "ml" else _pairs_grid(small)
     parts, share = {"boston": (5, 0.2), "concrete": (3, 0.25), "yacht": (3, 0.25)}.get(dataset, (1, 0.15))
     dropout = (0.0,) if METHODS[method].ensemble else (0.0, 0.1, 0.2, 0.4)
-    return Grid(rates, (0.1, 0.2, 0.5, 1.0) if pair else (), dropout, epochs, parts, share)
+    return Grid(rates, lams, dropout, (200, 500, 1000, 2000) if dataset == "yacht" else epochs, parts, share)
+
+
+def _pairs_grid(small: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return (8e-4, 1.6e-3, 3.2e-3) if small else (4e-4, 8e-4, 1.6e-3), (0.1, 0.2, 0.5, 1.0)
 
 
 def group(number: int) -> range:
