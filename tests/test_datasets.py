@@ -128,6 +128,28 @@ def test_a_wrong_file_in_the_own_directory_is_refused(tiny, tmp_path, monkeypatc
         datasets.load("yacht")
 
 
+def test_a_damaged_cache_is_fetched_again(server, tiny, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "yacht.csv.gz").write_bytes(packed(tiny)[:40])
+    server.answers["/yacht.csv.gz"] = (200, packed(tiny), None)
+    np.testing.assert_array_equal(datasets.load("yacht", mirror=server.url).y, tiny[:, -1])
+    np.testing.assert_array_equal(datasets.load("yacht").y, tiny[:, -1])
+
+
+@pytest.mark.parametrize("form", ["path", "uri"])
+def test_a_folder_may_be_a_mirror(tiny, tmp_path, form):
+    (tmp_path / "yacht.csv.gz").write_bytes(packed(tiny))
+    mirror = str(tmp_path) if form == "path" else tmp_path.as_uri()
+    np.testing.assert_array_equal(datasets.load("yacht", mirror=mirror).y, tiny[:, -1])
+
+
+def test_places_are_asked_after_the_mirror(server, tiny, monkeypatch):
+    server.answers["/good.csv.gz"] = (200, packed(tiny), None)
+    monkeypatch.setitem(real.PLACES, "yacht", (real.Place(server.url + "/good.csv.gz", real._csv),))
+    np.testing.assert_array_equal(datasets.load("yacht", mirror=server.url).y, tiny[:, -1])
+    assert server.asked == ["/yacht.csv.gz", "/good.csv.gz"]
+
+
 def test_unknown_names():
     with pytest.raises(ValueError, match="did you mean 'boston'"):
         datasets.load("bostn")
@@ -185,6 +207,15 @@ def test_trouble_is_one_line(server, tmp_path, name):
     assert str(caught.value).startswith(server.url)
     assert len(server.asked) == attempts
     assert left_behind(tmp_path) == []
+
+
+def test_pauses_grow(server, tmp_path, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(download.time, "sleep", pauses.append)
+    server.answers["/file"] = (429, b"", None)
+    with pytest.raises(DownloadError, match="429"):
+        fetch(server.url + "/file", tmp_path / "file")
+    assert pauses == [1.0, 2.0]
 
 
 def test_a_hiccup_is_overcome(server, tmp_path):
@@ -368,6 +399,25 @@ def test_msd_damaged(small_msd, tmp_path, monkeypatch):
     (tmp_path / "YearPredictionMSD.zip").write_bytes(zipped("other.txt", b""))
     with pytest.raises(ValueError, match=r"does not hold YearPredictionMSD\.txt"):
         datasets.load("msd")
+
+
+def test_what_was_downloaded_wrongly_does_not_stay(small_msd, server, tmp_path):
+    server.answers["/yearpredictionmsd.zip"] = (200, b"<html>come back later</html>", None)
+    with pytest.raises(OSError, match="is damaged"):
+        datasets.load("msd", mirror=server.url)
+    server.answers["/yearpredictionmsd.zip"] = (200, zipped("YearPredictionMSD.txt", text_of(small_msd)), None)
+    assert len(datasets.load("msd", mirror=server.url).y) == 50
+    assert left_behind(tmp_path) == ["msd-X.npy", "msd-y.npy"]
+
+
+def test_msd_is_told_apart_by_its_targets(small_msd, tmp_path, monkeypatch):
+    digests = set()
+    for k, values in enumerate((small_msd, np.column_stack([small_msd[::-1, 0], small_msd[:, 1:]]))):
+        monkeypatch.setenv("ALEATOR_CACHE", str(tmp_path / str(k)))
+        monkeypatch.setenv("ALEATOR_DATA", str(tmp_path))
+        (tmp_path / "YearPredictionMSD.txt").write_bytes(text_of(values))
+        digests.add(datasets.load("msd").sha256)
+    assert len(digests) == 2
 
 
 def test_msd_offline(monkeypatch):

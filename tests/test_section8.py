@@ -14,9 +14,10 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from aleator import datasets
+from aleator import PairEnsemble, datasets
 from aleator.cli import commands
 from aleator.datasets import Dataset
+from aleator.metrics import rejection_auc
 from aleator.paper import backends, figures_real, protocol, records, results, run, section8, tables, tuning
 from aleator.paper.protocol import METHODS, PUBLISHED, SETS, Trial, fold, published_settings
 from aleator.paper.records import Record, Store
@@ -116,6 +117,17 @@ def test_a_search_sees_no_test_row(monkeypatch):
     assert search.perform(replace(dataset, y=y))[0] == outcome
     y[tuning.common_rows(dataset, tuning.group(7))[:9]] += 100.0
     assert search.perform(replace(dataset, y=y))[0] != outcome
+    for part, (learned, held) in enumerate(parts := list(search._parts(dataset))):
+        assert not set(learned) & set(held)
+        assert set(learned) | set(held) == set(tuning.common_rows(dataset, range(5, 10)))
+        assert part == 0 or set(held) != set(parts[0][1])
+    best = outcome["settings"]
+    by_hand = []
+    for learned, held in parts:
+        model = PairEnsemble(3, loss="squared", **protocol._trained(best, "lam"), random_state=5)
+        said = model.fit(dataset.X[learned], dataset.y[learned]).predict_uncertainty(dataset.X[held])
+        by_hand.append(rejection_auc(dataset.y[held], said.mean, said.expected_loss, "rmse"))
+    assert outcome["auc"] == pytest.approx(np.mean(by_hand))
     assert len(outcome["tried"]) == 2 * 2 * 2
     assert outcome["auc"] == min(each["auc"] for each in outcome["tried"])
     assert outcome["settings"]["epochs"] in (2, 5)
@@ -143,6 +155,50 @@ def test_diverging_combinations_are_out(monkeypatch):
         tuning.Search("diabetes", "rmse", "pair", 0).perform(dataset)
 
 
+def test_searches_are_found_by_what_determines_them(tmp_path, monkeypatch):
+    store, search = store_in(tmp_path), tuning.Search("diabetes", "rmse", "pair", 0)
+    path = store.path(search)
+    monkeypatch.setitem(PUBLISHED["batch_size"], "boston", 17)
+    assert store.path(search) != path
+    with pytest.raises(ValueError, match="there is no grid for msd"):
+        tuning.Search("msd", "rmse", "pair", 0)
+
+
+def test_the_methods_are_those_of_the_paper():
+    settings = published_settings("concrete", "rmse", "pair")
+    made = {name: method.model("squared", settings).get_params(deep=False) for name, method in METHODS.items()}
+    for name in ("ml", "pair", "ens_ml", "ens_pair", "beta_nll", "dropout"):
+        trained = {
+            "optimizer": "nesterov",
+            "momentum": 0.9,
+            "l2": 0.0,
+            "batch_size": 5,
+            "learning_rate": 2e-4,
+            "epochs": 700,
+        }
+        assert made[name].items() >= trained.items()
+    assert made["ens_ml"]["n_members"] == made["ens_pair"]["n_members"] == 5
+    assert made["pair"]["dropout"] == made["ml"]["dropout"] == 0.15
+    assert made["ens_pair"]["dropout"] == made["ens_ml"]["dropout"] == 0.0
+    assert made["pair"]["lam"] == made["ens_pair"]["lam"] == 0.2
+    assert made["pair"]["coupling"] == "sigmoid"
+    assert made["dropout"]["dropout"] == 0.1
+    assert made["svgd"].items() >= {"iterations": 1000, "n_particles": 20, "batch_size": 100, "shuffle": False}.items()
+
+
+def test_all_code_that_computes_is_in_the_hash():
+    """Every module that a trial imports is one of those hashed, or only reads, writes and names things."""
+    script = (
+        "import sys; from aleator.paper import protocol; print(*(m for m in sys.modules if m.startswith('aleator.')))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    exempt = ("names", "bundle", "files", "datasets", "theory", "paper", "models")
+    for module in loaded:
+        first = module.split(".")[1]
+        assert first in exempt or first in records.COMPUTING or f"{first}.py" in records.COMPUTING, module
+    assert "paper/protocol.py" in records.COMPUTING
+
+
 def test_measures_of_what_is_known():
     rng = np.random.default_rng(0)
     scale = rng.uniform(1, 3, 200_000)
@@ -158,6 +214,7 @@ def test_measures_of_what_is_known():
     assert said["coverage"] == pytest.approx(0.9, abs=0.003)
     assert said["error"] == pytest.approx(np.abs(y).mean())
     assert said["nll"] == pytest.approx(-np.mean(stats.laplace.logpdf(y, 0, scale)))
+    assert said["crps"] == pytest.approx(np.mean(np.abs(y) + scale * np.exp(-np.abs(y) / scale) - 0.75 * scale))
 
 
 # ---------------------------------------------------------------- records
@@ -249,11 +306,44 @@ class Killer:
         os._exit(9)
 
 
+@dataclass(frozen=True)
+class Slow(Killer):
+    """A job that takes longer than it takes to kill a process."""
+
+    def facts(self):
+        return super().facts() | {"kind": "slow"}
+
+    def perform(self, dataset):
+        time.sleep(1.0)
+        return {"slept": True}, {}
+
+
 def test_a_dead_worker_costs_one_job(tmp_path):
-    jobs = [*trials(), Killer(), *trials(folds=2, epochs=4)]
-    found = computed(jobs, store_in(tmp_path), workers=2)
-    assert [k for k, record in enumerate(found) if record.failed] == [9]
-    assert found[9].failed.startswith("the worker died 3 times")
+    """Jobs that were in flight beside it are done, though the pool breaks under them."""
+    jobs = [Slow(fold=0), Slow(fold=1), Killer(), Slow(fold=2), Slow(fold=3), *trials(folds=1)]
+    store = store_in(tmp_path)
+    found = computed(jobs, store, workers=2)
+    assert [k for k, record in enumerate(found) if record.failed] == [2]
+    assert found[2].failed.startswith("the worker died 3 times (")
+    assert "\n" not in found[2].failed
+    assert not any((tmp_path / "records" / ".claims").iterdir())
+
+
+def test_locks_that_do_not_work_are_told(tmp_path, monkeypatch):
+    def unsupported(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(records.fcntl, "flock", unsupported)
+    with pytest.raises(OSError, match="cannot lock files here"):
+        computed(trials(), store_in(tmp_path))
+
+
+def test_a_record_of_another_job_is_not_taken(tmp_path):
+    store, jobs = store_in(tmp_path), trials()
+    first = computed(jobs, store)
+    store.path(jobs[0]).write_bytes(store.path(jobs[5]).read_bytes())
+    assert store.read(jobs[0]) is None
+    assert [record.outcome["measures"] for record in computed(jobs, store)] == [r.outcome["measures"] for r in first]
 
 
 # ---------------------------------------------------------------- failures are told
@@ -297,6 +387,7 @@ def test_a_failed_fold_is_told_and_tried_again(failing, tmp_path):
     [
         (["--datasets", "bostn"], "did you mean 'boston'"),
         (["--methods", "pairs"], "did you mean 'pair'"),
+        (["--datasets", "msd_sample", "--hyperparameters", "tuned"], "there is no grid for msd_sample"),
         (["--datasets", "diabetes", "--address", "auto"], "the local backend has none"),
     ],
 )
@@ -306,13 +397,67 @@ def test_bad_options_are_one_line(tmp_path, arguments, message):
     assert message in str(result.exception)
 
 
+def test_lists_and_counts():
+    for bad in ({"datasets": "diabetes"}, {"methods": ()}, {"folds": "3"}, {"jobs": 0}, {"methods": ("ml", "ml")}):
+        with pytest.raises(ValueError, match="must be|twice"):
+            Request(**bad)
+    told = CliRunner().invoke(commands, ["reproduce", "tables", "--datasets", ","], standalone_mode=True)
+    assert "no name is given" in told.output
+
+
+def test_if_all_folds_fail_it_is_told(failing, tmp_path, monkeypatch):
+    monkeypatch.setattr(Trial, "perform", lambda *_: 1 / 0)
+    paths, failures = section8.reproduce(str(tmp_path), Request(("diabetes",), ("ml", "pair"), ("rmse",), 2, jobs=1))
+    assert len(failures) == 2
+    assert "fold 0: ZeroDivisionError" in failures[0]
+    assert tmp_path / "tables.md" in paths
+
+
+def test_one_folder_one_request(failing, tmp_path):
+    """What another request left is gone, and the tables say whose settings they show."""
+    failing["fails"] = False
+    section8.reproduce(tmp_path, Request(("diabetes",), ("pair",), ("rmse", "mae"), 2, jobs=1))
+    assert (tmp_path / "lam-mae.png").is_file()
+    section8.reproduce(tmp_path, Request(("diabetes",), ("pair",), ("rmse",), 2, sweep=False, jobs=1))
+    assert {path.name for path in tmp_path.glob("*.png")} == {"curves-rmse.png"}
+    text = (tmp_path / "tables.md").read_text()
+    assert text.startswith("Settings: those of the paper; diabetes has those of boston.")
+    assert "standard errors" in text
+
+
+def test_the_sweep_is_beside_the_table(failing, tmp_path):
+    failing["fails"] = False
+    section8.reproduce(tmp_path, Request(("diabetes",), ("ml", "pair"), ("rmse",), 2, jobs=1))
+    found = results.read(tmp_path)
+    pairs = found.measures[found.measures["method"] == "pair"]
+    assert [tuple(row) for row in pairs[["fold", "lam", "sweep"]].to_numpy()][:6] == [
+        (0, 0.2, False), (0, 0.1, True), (0, 0.5, True), (0, 1.0, True), (0, 2.0, True), (0, 5.0, True)
+    ]  # fmt: skip
+    own = pairs[~pairs["sweep"]]["auc"].mean()
+    curve = found.curves["diabetes", "rmse", "pair"]
+    assert np.trapezoid(curve) / (len(curve) - 1) == pytest.approx(own, rel=1e-6)
+
+
 # ---------------------------------------------------------------- tables and figures
+
+
+AUCS = {
+    "ml": 2.0,
+    "svgd": 1.0,
+    "pbp": 1.01,
+    "pair": 1.5,
+    "ens_ml": 1.6,
+    "ens_pair": 1.7,
+    "quantifier": 2.5,
+    "beta_nll": 0.5,
+}
 
 
 def some_results(n_folds=12, seed=0):
     """Errors as drawn; ens_pair is best, ens_ml not significantly worse, the quantifier far better."""
     rng = np.random.default_rng(seed)
     level = {"ml": 3.0, "svgd": 4.0, "pbp": 3.5, "pair": 2.8, "ens_ml": 2.01, "ens_pair": 2.0, "quantifier": 1.0}
+    level |= {"beta_nll": 5.0}
     rows = []
     for objective in ("rmse", "mae"):
         for name in ("boston", "kin8nm"):
@@ -322,14 +467,17 @@ def some_results(n_folds=12, seed=0):
                     value = mean + 0.1 * common[k] + 0.1 * rng.normal()
                     cell = {"dataset": name, "objective": objective, "method": method, "fold": k}
                     own = {"lam": 0.1 if "pair" in method else np.nan, "sweep": False}
-                    measured = {"error": value, "auc": value / 2, "expected": 2.0, "realised": 1.0}
-                    rows.append(cell | own | measured | {"nll": 1.0, "crps": 1.0, "coverage": 0.9, "failed": ""})
+                    auc = AUCS[method] + 0.1 * common[-k] + 0.1 * rng.normal()
+                    measured = {"error": value, "auc": auc, "expected": 2.0, "realised": 1.0}
+                    measured |= {"nll": 1.5, "crps": 0.25, "coverage": 0.9}
+                    rows.append(cell | own | measured | {"failed": ""})
                     if method == "pair":
                         rows += [rows[-1] | {"lam": lam, "sweep": True, "error": value + lam} for lam in (0.5, 2.0)]
     measures = pd.DataFrame(rows)
     cells = {(name, objective, method) for name, objective, method in measures[results.CELL].to_numpy(str)}
     curves = {cell: np.linspace(level[cell[2]], 0.1, 20) for cell in sorted(cells)}
-    return results.Results(measures, pd.Series(np.full(len(rows), 0.5), name="fit_seconds"), curves)
+    seconds = measures["method"].map({method: 0.25 * k for k, method in enumerate(level)}).rename("fit_seconds")
+    return results.Results(measures, seconds, curves)
 
 
 def test_marks_and_differences_by_hand():
@@ -338,13 +486,20 @@ def test_marks_and_differences_by_hand():
     boston = table[(table["dataset"] == "boston") & (table["objective"] == "rmse")].set_index("method")
     own = found.measures[~found.measures["sweep"] & (found.measures["dataset"] == "boston")]
     errors = own[own["objective"] == "rmse"].pivot(index="fold", columns="method", values="error")
-    for method in errors:
-        p = stats.ttest_rel(errors[method], errors["ens_pair"]).pvalue if method != "ens_pair" else 1.0
-        expected = "star" if method == "quantifier" else "" if p < 0.05 else "bold"
-        assert boston.loc[method, "error_mark"] == expected
+    aucs = own[own["objective"] == "rmse"].pivot(index="fold", columns="method", values="auc")
+    for name, folds, best, star in (("error", errors, "ens_pair", "quantifier"), ("auc", aucs, "svgd", "beta_nll")):
+        assert folds.drop(columns=[star]).mean().idxmin() == best
+        for method in folds:
+            p = stats.ttest_rel(folds[method], folds[best]).pvalue if method != best else 1.0
+            expected = "star" if method == star else "" if p < 0.05 or METHODS[method].ours else "bold"
+            assert boston.loc[method, f"{name}_mark"] == expected
     assert boston.loc["ens_ml", "error_mark"] == "bold"
     assert boston.loc["ml", "error_mark"] == ""
+    assert boston.loc["pbp", "auc_mark"] == "bold"
     ml = errors["ml"]
+    auc_off = (aucs["ml"].mean() - 2.40) / np.sqrt(aucs["ml"].var(ddof=1) / 12 + 0.59**2 / 50)
+    assert boston.loc["ml", "auc_off"] == pytest.approx(auc_off)
+    assert boston.loc["pbp", "fit_seconds"] == 0.5
     off = (ml.mean() - 3.79) / np.sqrt(ml.var(ddof=1) / 12 + 1.44**2 / 50)
     assert boston.loc["ml", "error_off"] == pytest.approx(off)
     assert boston.loc["ml", "error_std"] == pytest.approx(np.std(ml, ddof=1))
@@ -352,21 +507,33 @@ def test_marks_and_differences_by_hand():
     assert pd.isna(boston.loc["quantifier", "paper_error"])
 
 
+def test_marks_where_folds_are_missing_or_few():
+    """Who lacks folds is not bold, however good the others are; with one fold only the best is."""
+    folds = pd.DataFrame({"ml": [1.0, np.nan, np.nan], "pair": [2.0, 3.0, 2.5], "svgd": [2.1, 3.3, 2.4]})
+    assert tables._marks(folds) == {"pair": "bold", "svgd": "bold"}
+    assert tables._marks(folds[:1]) == {"ml": "bold"}
+    always = pd.DataFrame({"ml": [1.0, 2.0, 3.0], "pair": [1.5, 2.5, 3.5]})
+    assert tables._marks(always) == {"ml": "bold"}  # a difference that never changes is not by chance
+    skewed = pd.DataFrame({"ml": [1.0, 1.0, 9.0], "pair": [2.0, 2.0, 2.0]})
+    assert tables._marks(skewed)["pair"] == "bold"  # the mean decides which is best, not the median
+
+
 def test_texts():
     table = tables.cells(some_results())
     text = tables.errors(table)
     assert text.count("| --- |") == 4
     assert "**Boston, RMSE (12 folds)**" in text
-    assert "boosting + quantifier (ours)" in text
+    assert "boosting + quantifier (not in the paper)" in text
     assert "**0.078 ± 0.004**" not in text  # the paper's EnsML on Kin8nm is not bold
     assert "**0.077 ± 0.003**" not in text
     assert "**0.077 ± 0.004**" in text  # its ensemble of pairs is
     latex = tables.errors(table, tables.LATEX)
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 4
     assert r"\textbf{" in latex
+    assert "| ML | 2.00 | 1.500 | 0.250 | 90.0% |" in tables.further(table)
     assert "90% coverage" in tables.further(table)
     assert r"90\% coverage" in tables.further(table, tables.LATEX)
-    assert tables.seconds(table).count("| 0.50") == 4 * 7
+    assert "| PBP | 0.50 | 0.50 | 0.50 | 0.50 |" in tables.seconds(table)
     assert tables.failures(table) == []
 
 
@@ -390,8 +557,10 @@ def test_figures_show_what_they_say():
     line = sweep.axes[0].lines[0]
     np.testing.assert_array_equal(line.get_xdata(), [0.1, 0.5, 2.0])
     np.testing.assert_allclose(line.get_ydata(), pairs.groupby("lam")["error"].mean())
+    np.testing.assert_allclose(sweep.axes[2].lines[0].get_ydata(), pairs.groupby("lam")["auc"].mean())
+    np.testing.assert_array_equal(sweep.axes[0].lines[1].get_xdata(), [0.1])  # the published lam
     curves = figures_real.rejection_curves(found, "mae")
-    assert len(curves.axes[0].lines) == 7
+    assert len(curves.axes[0].lines) == 8
     labels = {line.get_label(): line.get_ydata() for line in curves.axes[0].lines}
     np.testing.assert_array_equal(labels["ML"], found.curves["boston", "mae", "ml"])
 
@@ -508,20 +677,27 @@ def test_a_worker_with_other_versions_is_refused(tmp_path):
     class Hashable(Killer):
         pass
 
-    with pytest.raises(RuntimeError, match="other versions"):
+    with pytest.raises(ValueError, match="another version of aleator than"):
         run.run([Hashable()], store_in(tmp_path), backend)
 
 
 def test_tuned_settings_are_used_and_recorded(tmp_path, monkeypatch):
     grid = tuning.Grid((1e-3,), (0.1, 1.0), (0.0,), (2, 4), 1, 0.25)
     monkeypatch.setattr(tuning, "grid", lambda *_: grid)
+    search = tuning.Search.perform
+
+    def alternating(self, dataset):
+        outcome, arrays = search(self, dataset)
+        return outcome | {"settings": outcome["settings"] | {"lam": 0.1 + self.fold}}, arrays
+
+    monkeypatch.setattr(tuning.Search, "perform", alternating)
     request = Request(("diabetes",), ("pair", "pbp"), ("rmse",), 6, "tuned", sweep=False, jobs=1)
     section8.reproduce(tmp_path, request)
     choices = pd.read_csv(tmp_path / "choices.csv")
     assert list(choices["folds"]) == ["0 to 4", "5 to 9"]
     found = results.read(tmp_path).measures
     lams = found[found["method"] == "pair"].set_index("fold")["lam"]
-    assert list(lams) == [*[choices["lam"][0]] * 5, choices["lam"][1]]
+    assert list(lams) == [*[choices["lam"][0]] * 5, choices["lam"][1]] == [*[0.1] * 5, 5.1]
     assert set(choices["epochs"]) <= {2, 4}
 
 

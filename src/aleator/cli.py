@@ -26,7 +26,7 @@ def _out(default: str, text: str, *, folder: bool) -> Callable[[Command], Comman
 @commands.command()
 @_out("demo", "Directory for the figures and the table of predictions.", folder=True)
 def demo(out: Path) -> None:
-    """Fit two data sets that need no download, and show what was learned."""
+    """Fit three data sets that need no download, and show what was learned."""
     from aleator.demo import run
 
     run(out)
@@ -55,8 +55,11 @@ def figures(names: tuple[str, ...], out: Path) -> None:
 
 
 def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
-    """A list like "boston,yacht"."""
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    """A list like "boston,yacht", each once."""
+    names = tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
+    if text is not None and not names:
+        raise click.BadParameter("no name is given.")
+    return names
 
 
 @reproduce.command()
@@ -64,12 +67,30 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
     "--datasets", callback=_names, metavar="A,B", help="Data sets.  [default: boston,concrete,power,yacht,kin8nm]"
 )
 @click.option("--methods", callback=_names, metavar="A,B", help="Methods, or all.  [default: the six of the paper]")
-@click.option("--objective", type=click.Choice(["rmse", "mae", "both"]), default="both", show_default=True)
+@click.option(
+    "--objective",
+    type=click.Choice(["rmse", "mae", "both"]),
+    default="both",
+    show_default=True,
+    help="Squared loss and RMSE, absolute loss and MAE.",
+)
 @click.option("--folds", type=click.IntRange(min=1), default=50, show_default=True, help="How many folds.")
-@click.option("--hyperparameters", type=click.Choice(["published", "tuned"]), default="published", show_default=True)
+@click.option(
+    "--hyperparameters",
+    type=click.Choice(["published", "tuned"]),
+    default="published",
+    show_default=True,
+    help="The paper's, or chosen by a grid search on training rows, which takes as long again for each method.",
+)
 @click.option("--sweep/--no-sweep", default=True, help="Also try other values of lam.  [default: --sweep]")
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes on this machine.  [default: one a core]")
-@click.option("--backend", type=click.Choice(["local", "ray", "dask"]), default="local", show_default=True)
+@click.option(
+    "--backend",
+    type=click.Choice(["local", "ray", "dask"]),
+    default="local",
+    show_default=True,
+    help="Processes of this machine, or a cluster; the results are the same bits.",
+)
 @click.option("--address", help='Of a cluster: "auto" or "ray://host:10001" for Ray, the scheduler\'s for Dask.')
 @_out("reproduction", "Folder for records, tables and figures.", folder=True)
 def tables(out: Path, objective: str, datasets: tuple[str, ...], methods: tuple[str, ...], **others: Any) -> None:
@@ -106,9 +127,12 @@ def tables(out: Path, objective: str, datasets: tuple[str, ...], methods: tuple[
 
 @commands.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--mirror", help="An address below which files like boston.csv.gz lie.")
+@click.option("--mirror", help="An address, or a folder, that has files like boston.csv.gz.")
 def data(names: tuple[str, ...], mirror: str | None) -> None:
-    """List the data sets of the paper and where they are; those named are downloaded if they are not here."""
+    """List the data sets of the paper and where they are; those named are downloaded if they are not here, and checked.
+
+    They are looked for in the directory ALEATOR_DATA and in the cache, ALEATOR_CACHE; ALEATOR_MIRROR is a --mirror.
+    """
     from aleator.datasets import real
 
     for name in names:

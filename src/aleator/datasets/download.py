@@ -1,6 +1,7 @@
 """Fetch a file from the internet: with progress, again after a hiccup, and whole or not at all."""
 
 import http.client
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -55,7 +56,8 @@ def _copy(url: str, path: Path, timeout: float) -> None:
     try:
         request = urllib.request.Request(url, headers=HEADERS)
         with urllib.request.urlopen(request, timeout=timeout) as answer, path.open("wb") as file:
-            size = answer.length  # None: the server does not say
+            length = answer.headers.get("Content-Length")
+            size = int(length) if length else None  # the server may not say
             with _bar(url, size) as advance:
                 while chunk := answer.read(CHUNK):
                     file.write(chunk)
@@ -67,7 +69,7 @@ def _copy(url: str, path: Path, timeout: float) -> None:
         raise _Failed(f"the server answers {error.code} ({error.reason})", again) from error
     except http.client.IncompleteRead as error:
         raise _Failed(f"the file was cut after {got + len(error.partial):,} bytes") from error
-    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
             raise _Failed(f"nothing came for {timeout:g} seconds") from error

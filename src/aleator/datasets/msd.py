@@ -7,7 +7,9 @@ are checked.
 """
 
 import os
+import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,21 +40,27 @@ def load(mirror: str | None = None) -> real.Dataset:
     """The set, X (515345, 90) and y float32, with its official split."""
     if not all(path.is_file() for path in _kept()):
         source = where()
-        if source is None:
-            base = mirror or os.environ.get("ALEATOR_MIRROR")
-            url = f"{base.rstrip('/')}/{ZIPS[0]}" if base else URL
-            try:
-                source = fetch(url, real.cache() / ZIPS[0])
-            except DownloadError as error:
-                raise DownloadError(
-                    f"the data set msd is not here and could not be downloaded ({error}). Put {TEXT} or "
-                    f"{ZIPS[0]} into {real.folders()[0]}, or the directory that has it into ALEATOR_DATA."
-                ) from error
-        _convert(source)
+        if source is not None:
+            _convert(source)
+        else:
+            _download(mirror or os.environ.get("ALEATOR_MIRROR"))
     X, y = (np.load(path, mmap_mode="r") for path in _kept())
     facts = real.FACTS["msd_sample"]
     citation = facts.citation.split(" A random")[0]
-    return real.Dataset("msd", X, y, facts.names, facts.target, citation, real.sha256(X), TRAIN)
+    return real.Dataset("msd", X, y, facts.names, facts.target, citation, real.sha256(X, y), TRAIN)
+
+
+def _download(mirror: str | None) -> None:
+    """From the internet into the cache; the zip itself is not kept."""
+    url = f"{real.address(mirror)}/{ZIPS[0]}" if mirror else URL
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _convert(fetch(url, Path(folder) / ZIPS[0]))
+        except (DownloadError, ValueError) as error:
+            raise DownloadError(
+                f"the data set msd is not here and could not be downloaded ({error}). Put {TEXT} or "
+                f"{ZIPS[0]} into {real.folders()[0]}, or the directory that has it into ALEATOR_DATA."
+            ) from error
 
 
 def where() -> Path | None:
@@ -68,7 +76,7 @@ def _kept() -> tuple[Path, Path]:
 
 
 def _convert(source: Path) -> None:
-    """The text as arrays in the cache, a block at a time; y is written last, so both are there or the set is not."""
+    """The text as arrays in the cache, a block at a time; the set is there if both are."""
     real.cache().mkdir(parents=True, exist_ok=True)
     X_path, y_path = _kept()
     with files.whole(X_path, "data set") as X_file, files.whole(y_path, "data set") as y_file:
@@ -110,8 +118,8 @@ def _blocks(source: Path) -> Iterator[Singles]:
                 console=console,
                 disable=not console.is_terminal,
             )
-        except (ValueError, zipfile.BadZipFile, EOFError) as error:
-            raise ValueError(f"{source} is damaged: {error}") from error
+        except (ValueError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+            raise ValueError(f"{source} is damaged: {' '.join(str(error).split())}") from error
 
 
 @contextmanager
@@ -147,4 +155,4 @@ def msd_shaped(n: int = ROWS, random_state: object = 0) -> real.Dataset:
         X[rows], y[rows] = x, mean + spread * rng.normal(size=len(x))
     names = tuple(f"x{k}" for k in range(1, COLUMNS + 1))
     split = n * TRAIN // ROWS
-    return real.Dataset("msd_shaped", X, y, names, "y", "made up by aleator", real.sha256(X), split)
+    return real.Dataset("msd_shaped", X, y, names, "y", "made up by aleator", real.sha256(X, y), split)

@@ -15,7 +15,9 @@ import hashlib
 import io
 import json
 import os
+import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,7 +139,9 @@ def load(name: str, mirror: str | None = None) -> Dataset:
     """A data set of the paper by name: boston, concrete, power, yacht, kin8nm, msd; or the sample msd_sample; or
     diabetes, which is not in the paper, comes with scikit-learn and needs no download.
 
-    Where it is looked for says the head of this file. An OSError tells which file to put where, if it is nowhere.
+    It is looked for in the directory named by the environment variable ALEATOR_DATA (boston.csv.gz and so on), in the
+    cache (ALEATOR_CACHE), at `mirror` (or ALEATOR_MIRROR: an address, or a folder), and where it is published. Its
+    values are checked by their SHA-256. An OSError tells which file to put where, if it is nowhere.
     """
     if name == "msd":
         from aleator.datasets import msd
@@ -147,10 +151,13 @@ def load(name: str, mirror: str | None = None) -> Dataset:
         return _diabetes()
     if name not in FACTS:
         raise ValueError(f"there is no data set {name!r}{suggestion(str(name), NAMES)}")
-    for folder in folders():
-        for path in _files(name, folder):
-            if path.is_file():
-                return _dataset(name, _checked(name, _csv(path), str(path)))
+    path = where(name)
+    try:
+        if path is not None:
+            return _dataset(name, _checked(name, _csv(path), str(path)))
+    except ValueError:
+        if path is None or path.parent != cache():  # what is in the cache can be had again
+            raise
     return _dataset(name, _downloaded(name, mirror or os.environ.get("ALEATOR_MIRROR")))
 
 
@@ -196,8 +203,9 @@ def _files(name: str, folder: Path) -> list[Path]:
 def _csv(path: Path) -> Floats:
     try:
         return pd.read_csv(path).to_numpy(np.float64)
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path} is not a table of numbers with a header: {error}") from error
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} is not a table of numbers with a header: {reason}") from error
 
 
 def _checked(name: str, values: Floats, origin: str) -> Floats:
@@ -214,8 +222,12 @@ def _checked(name: str, values: Floats, origin: str) -> Floats:
     return values
 
 
-def sha256(values: NDArray[Any]) -> str:
-    return hashlib.sha256(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()).hexdigest()
+def sha256(*arrays: NDArray[Any]) -> str:
+    """Of the values of arrays, one after the other, little endian."""
+    digest = hashlib.sha256()
+    for values in arrays:
+        digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
+    return digest.hexdigest()
 
 
 def _dataset(name: str, values: Floats) -> Dataset:
@@ -305,9 +317,14 @@ PLACES: dict[str, tuple[Place, ...]] = {
 }
 
 
+def address(mirror: str) -> str:
+    """Of a mirror; a folder of this machine may be one too."""
+    return mirror.rstrip("/") if "://" in mirror else Path(mirror).resolve().as_uri()
+
+
 def _downloaded(name: str, mirror: str | None) -> Floats:
     """The values from the first place that has them, kept in the cache for next time."""
-    mirrors = [Place(f"{mirror.rstrip('/')}/{name}.csv.gz", _csv)] if mirror else []
+    mirrors = [Place(f"{address(mirror)}/{name}.csv.gz", _csv)] if mirror else []
     reasons = []
     for place in (*mirrors, *PLACES[name]):
         try:
@@ -325,24 +342,20 @@ def _downloaded(name: str, mirror: str | None) -> Floats:
 
 def _from(place: Place, name: str) -> Floats:
     """What lies at a place; the files that come on the way are not kept."""
-    here = cache() / f".{name}-{os.getpid()}"
-    try:
-        path = fetch(place.url, here / "download.csv.gz")
+    with tempfile.TemporaryDirectory() as folder:
+        path = fetch(place.url, Path(folder) / "download.csv.gz")
         try:
             values = place.read(path)
         except (DownloadError, ImportError):
             raise
-        except (ValueError, KeyError, IndexError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{place.url}: not in the form expected ({error})") from error
+        except Exception as error:  # whatever lies there, the next place is asked
+            reason = " ".join(str(error).split())
+            raise ValueError(f"{place.url}: not in the form expected ({reason})") from error
         return _checked(name, values, place.url)
-    finally:
-        for file in here.glob("*"):
-            file.unlink()
-        if here.is_dir():
-            here.rmdir()
 
 
 def _keep(name: str, values: Floats) -> None:
     facts = FACTS[name]
+    cache().mkdir(parents=True, exist_ok=True)
     with files.whole(cache() / f"{name}.csv.gz", "data set") as beside:
         pd.DataFrame(values, columns=[*facts.names, facts.target]).to_csv(beside, index=False, compression="gzip")

@@ -4,7 +4,11 @@ Each is opened as a context and gives a `Backend`: hand in a job, wait until any
 given to a cluster once, and go to each node once. What a backend does not do is keep records or decide what is next.
 """
 
+import ctypes
 import functools
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
@@ -17,9 +21,11 @@ from joblib.externals.loky import get_reusable_executor
 from threadpoolctl import threadpool_limits
 
 from aleator.datasets import Dataset
-from aleator.paper.records import Job, Record, empty_arrays, made_with
+from aleator.paper.records import Arrays, Job, Record, made_with
 
 Data = dict[str, Dataset]
+
+_ONE_AT_A_TIME = threading.Lock()  # the limit on threads is the process's; a Dask worker may have several threads
 
 
 class WorkerLost(Exception):  # noqa: N818 (it is not the job's error)
@@ -42,12 +48,14 @@ def perform(job: Job, dataset: Dataset) -> Record:
     An error is a record too.
     """
     start = time.perf_counter()
+    outcome: dict[str, Any] = {}
+    arrays: Arrays = {}
+    failed = None
     try:
-        with threadpool_limits(1):
+        with _ONE_AT_A_TIME, threadpool_limits(1):
             outcome, arrays = job.perform(dataset)
-        failed = None
     except Exception as error:
-        outcome, arrays, failed = {}, empty_arrays(), f"{type(error).__name__}: {' '.join(str(error).split())}"
+        failed = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return Record(outcome, arrays, time.perf_counter() - start, made_with(), failed)
 
 
@@ -57,7 +65,7 @@ def local(data: Data, jobs: int | None = None, address: str | None = None) -> It
     if address is not None:
         raise ValueError("an address is for --backend ray or dask; the local backend has none.")
     workers = joblib.effective_n_jobs(-1 if jobs is None else jobs)
-    pool = functools.partial(get_reusable_executor, max_workers=workers, timeout=60)
+    pool = functools.partial(get_reusable_executor, max_workers=workers, timeout=60, initializer=_end_with_parent)
 
     def submit(job: Job) -> "Future[Record]":
         if workers > 1:
@@ -83,6 +91,12 @@ def local(data: Data, jobs: int | None = None, address: str | None = None) -> It
             pool().shutdown(wait=False, kill_workers=True)
 
 
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would go on with what it was given; Linux can be asked to end it too."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def _first(futures: "Collection[Future[Record]]") -> "Future[Record]":
     done, _ = wait(futures, return_when=FIRST_COMPLETED)
     return done.pop()
@@ -98,6 +112,7 @@ def on_ray(data: Data, jobs: int | None = None, address: str | None = None) -> I
     own = {} if address else {"num_cpus": joblib.effective_n_jobs(-1 if jobs is None else jobs)}
     mine = not ray.is_initialized()
     if mine:
+        # without an address a cluster of its own, whatever other is running
         ray.init(
             address=address or "local", log_to_driver=False, include_dashboard=False, configure_logging=False, **own
         )
@@ -132,7 +147,11 @@ def on_dask(data: Data, jobs: int | None = None, address: str | None = None) -> 
         raise ValueError("--backend dask needs Dask: pip install 'aleator[dask]'.") from error
     workers = joblib.effective_n_jobs(-1 if jobs is None else jobs)
     here: Any = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.Client(address, set_as_default=False, **({} if address else here)) as client:
+    try:
+        opened = distributed.Client(address, set_as_default=False, timeout=20, **({} if address else here))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no Dask scheduler answers at {address!r} ({error}).") from error
+    with opened as client:
         there = {name: client.scatter(dataset, broadcast=True) for name, dataset in data.items()}
         done = distributed.as_completed(loop=client.loop)
 

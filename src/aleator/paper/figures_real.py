@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from aleator.paper.protocol import LAMS, METHODS
+from aleator.paper.protocol import LAMS, METHODS, published_settings
 from aleator.paper.results import Results
 from aleator.paper.tables import ERROR
 from aleator.plots import BLUE, GREY, ORANGE, RED
@@ -32,17 +32,18 @@ def against_lam(results: Results, objective: str) -> Figure:
     measures = results.measures
     pairs = measures[(measures["method"] == "pair") & (measures["objective"] == objective) & (measures["failed"] == "")]
     sets = list(dict.fromkeys(pairs[pairs["sweep"]]["dataset"]))
-    figure = Figure(figsize=(max(2.9 * len(sets), 4), 5.2), layout="constrained")
+    figure = Figure(figsize=(max(2.9 * len(sets), 6.5), 5.2), layout="constrained")
     axes = figure.subplots(2, len(sets), sharex=True, squeeze=False)
     for column, dataset in zip(axes.T, sets, strict=True):
         of_set = pairs[pairs["dataset"] == dataset]
-        own = of_set[~of_set["sweep"]]["lam"].iloc[0]
+        own = published_settings(dataset, objective, "pair")["lam"]
         for ax, name in zip(column, ("error", "auc"), strict=True):
             by_lam = of_set.groupby("lam")[name]
             mean, error = by_lam.mean(), by_lam.sem().fillna(0)
             ax.fill_between(mean.index, mean - error, mean + error, color=BLUE, alpha=0.18, lw=0)
             ax.plot(mean.index, mean, color=BLUE, lw=2, marker=".", ms=7)
-            ax.plot(own, mean[own], "o", color=ORANGE, ms=8, zorder=3)
+            if own in mean.index:
+                ax.plot(own, mean[own], "o", color=ORANGE, ms=8, zorder=3)
             ax.axvline(1.0, color=GREY, lw=0.8, ls="--", zorder=0)
             ax.set(xscale="log", xticks=LAMS)
             ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
@@ -52,11 +53,11 @@ def against_lam(results: Results, objective: str) -> Figure:
         column[1].set_xlabel("lam")
     for ax, text in zip(axes[:, 0], (ERROR[objective], f"AUC of {ERROR[objective]}"), strict=True):
         ax.set_ylabel(text)
-    figure.suptitle(
-        f"A single pair trained with other values of lam, {pairs['fold'].nunique()} folds; less is better. "
-        "Band: standard error. Dot: the published lam",
-        fontsize="medium",
+    texts = (
+        f"A single pair with other values of lam, {pairs['fold'].nunique()} folds; less is better.",
+        ("Band: standard error. Dot: the published lam. Dashed: lam = 1"),
     )
+    figure.suptitle((" " if len(sets) > 3 else "\n").join(texts), fontsize="medium")
     return figure
 
 
@@ -64,17 +65,15 @@ def rejection_curves(results: Results, objective: str) -> Figure:
     """Error of the rows that are left after the most uncertain have been dropped, of all methods; one panel a set."""
     cells = [cell for cell in results.curves if cell[1] == objective]
     sets = list(dict.fromkeys(dataset for dataset, _, _ in cells))
-    figure = Figure(figsize=(max(4.2 * min(len(sets), 3), 5), 3.7 * -(-len(sets) // 3)), layout="constrained")
+    figure = Figure(figsize=(max(4.2 * min(len(sets), 3), 6.5), 3.7 * -(-len(sets) // 3)), layout="constrained")
     axes = figure.subplots(-(-len(sets) // 3), min(len(sets), 3), squeeze=False).ravel()
     handles = {}
     for ax, dataset in zip(axes, sets, strict=False):
         for method in (method for name, _, method in cells if name == dataset):
             curve = results.curves[dataset, objective, method]
-            color, dashes, width = STYLES[method]
-            label = METHODS[method].label
-            (handles[label],) = ax.plot(
-                np.linspace(0, 1, len(curve)), curve, color=color, ls=dashes, lw=width, label=label
-            )
+            color, dashes, width = STYLES.get(method, ("#222222", "-", 1.4))
+            label, dropped = METHODS[method].label, np.arange(len(curve)) / len(curve)
+            (handles[label],) = ax.plot(dropped, curve, color=color, ls=dashes, lw=width, label=label)
         ax.set(title=dataset.capitalize(), xlim=(0, 1), ylim=(0, None), xlabel="most uncertain rows dropped")
         ax.set_ylabel(f"{ERROR[objective]} of the rest")
         ax.xaxis.set_major_formatter(PercentFormatter(1.0))
@@ -84,7 +83,7 @@ def rejection_curves(results: Results, objective: str) -> Figure:
     if len(sets) < len(axes):
         axes[len(sets)].legend(handles.values(), handles, loc="center", frameon=False)
     else:
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=5, frameon=False)
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=3 * len(sets), frameon=False)
     return figure
 
 

@@ -17,7 +17,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 import aleator
@@ -70,13 +69,13 @@ class Record:
 @functools.cache
 def made_with() -> dict[str, str]:
     """Versions of the code and of the libraries it stands on."""
-    return {"aleator": aleator.__version__, "code": _code(), **{name: version(name) for name in LIBRARIES}}
+    return {"aleator": aleator.__version__, "code": code_of(*COMPUTING), **{name: version(name) for name in LIBRARIES}}
 
 
-def _code() -> str:
-    """SHA-256 of the code that computes, as Python sees it."""
+def code_of(*names: str) -> str:
+    """SHA-256 of files and folders of the package, as Python sees them."""
     root, digest = Path(aleator.__file__).parent, hashlib.sha256()
-    for name in COMPUTING:
+    for name in names:
         place = root / name
         for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             digest.update(f"{path.relative_to(root).as_posix()} {_meaning(path.read_text('utf-8'))}".encode())
@@ -121,6 +120,8 @@ class Store:
             facts, arrays = bundle.read(path)
         except (FileNotFoundError, ValueError):
             return None
+        if facts["job"] != json.loads(json.dumps(job.facts())):  # someone copied a file
+            return None
         return Record(facts["outcome"], arrays, facts["seconds"], facts["made_with"], facts["failed"])
 
     def done(self, job: Job) -> bool:
@@ -151,17 +152,20 @@ class Store:
         try:
             if fcntl is not None:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            if os.fstat(handle).st_ino != os.stat(path).st_ino:  # who had it removed the file meanwhile
+                raise FileNotFoundError
+        except (BlockingIOError, FileNotFoundError):
             os.close(handle)
             return False
+        except OSError as error:
+            os.close(handle)
+            raise OSError(error.errno, f"cannot lock files here ({error.strerror})", str(path)) from error
         self._held[path] = handle
         return True
 
     def release(self, job: Job) -> None:
         """Give a job back."""
-        path = self._lock(job)
-        path.unlink(missing_ok=True)
-        os.close(self._held.pop(path))
+        self._free(self._lock(job))
 
     @contextmanager
     def claims(self) -> Iterator[None]:
@@ -169,15 +173,17 @@ class Store:
         try:
             yield
         finally:
-            for path, handle in self._held.items():
-                path.unlink(missing_ok=True)
-                os.close(handle)
-            self._held.clear()
+            for path in list(self._held):
+                self._free(path)
+
+    def _free(self, path: Path) -> None:
+        handle = self._held.pop(path)
+        if fcntl is None:  # Windows removes no file that is open
+            os.close(handle)
+            path.unlink(missing_ok=True)
+        else:
+            path.unlink(missing_ok=True)
+            os.close(handle)
 
     def _lock(self, job: Job) -> Path:
         return self.folder / ".claims" / self.path(job).stem
-
-
-def empty_arrays() -> Arrays:
-    """Of a job that failed."""
-    return {"none": np.zeros(0)}

@@ -3,6 +3,7 @@
 import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +72,20 @@ def of(trials: Sequence[Trial], records: Sequence[Record], sweep: Sequence[bool]
     return Results(pd.DataFrame(rows), pd.Series(seconds, name="fit_seconds"), mean)
 
 
-def read(folder: Path) -> Results:
+def read(folder: str | PathLike[str]) -> Results:
     """What `write` wrote."""
+    folder = Path(folder)
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
-        raise FileNotFoundError(f"there are no results in {folder}: {', '.join(missing)} is missing.")
-    measures = pd.read_csv(folder / FILES[0], keep_default_na=True).astype({"failed": object})
+        raise FileNotFoundError(f"there are no results in {folder}: it lacks {', '.join(missing)}.")
+    measures = pd.read_csv(folder / FILES[0]).astype({"failed": object})
     measures["failed"] = measures["failed"].fillna("")
     with np.load(folder / FILES[2], allow_pickle=False) as arrays:
         curves = {_cell(name): arrays[name].astype(np.float64) for name in arrays}
-    return Results(measures, pd.read_csv(folder / FILES[1])["fit_seconds"], curves)
+    seconds = pd.read_csv(folder / FILES[1])["fit_seconds"]
+    if len(seconds) != len(measures):
+        raise ValueError(f"the results in {folder} do not fit together: they are of two runs.")
+    return Results(measures, seconds, curves)
 
 
 def _cell(name: str) -> tuple[str, str, str]:

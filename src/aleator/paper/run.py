@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from aleator.paper.backends import Backend, WorkerLost
-from aleator.paper.records import Job, Record, Store, empty_arrays, made_with
+from aleator.paper.records import Job, Record, Store, made_with
 
 TRIES = 3  # of a job whose worker dies
 Tick = Callable[[Job, float], None]
+Group = tuple[str, str, str]  # data set, objective, method
 
 
 def run(jobs: Sequence[Job], store: Store, backend: Backend, console: Console | None = None) -> list[Record]:
@@ -37,37 +38,45 @@ def run(jobs: Sequence[Job], store: Store, backend: Backend, console: Console | 
 
 
 def _round(todo: Sequence[Job], store: Store, backend: Backend, tick: Tick) -> list[Job]:
-    """Perform what no other process performs; what is left is with others."""
+    """Perform what no other process performs; what is left is with others.
+
+    With a worker, all jobs in flight may be lost. These are tried again at the end, each alone, so that one that kills
+    its worker takes no other with it.
+    """
     waiting, left = list(reversed(todo)), []
     running: dict[Any, Job] = {}
-    losses: dict[int, int] = defaultdict(int)
-    while waiting or running:
+    lost: list[Job] = []
+    deaths: dict[int, int] = defaultdict(int)
+    while waiting or running or lost:
         while waiting and len(running) < 2 * backend.workers:
             job = waiting.pop()
-            if id(job) not in losses:
-                if not store.claim(job):
-                    left.append(job)
-                    continue
-                if store.done(job):  # another process was faster
-                    store.release(job)
-                    tick(job, 0.0)
-                    continue
+            if not store.claim(job):
+                left.append(job)
+            elif store.done(job):  # another process was faster
+                store.release(job)
+                tick(job, 0.0)
+            else:
+                running[backend.submit(job)] = job
+        if lost and not running:
+            job = lost.pop()
             running[backend.submit(job)] = job
         if not running:
             break
+        alone = len(running) == 1
         handle = backend.any_of(running)
         job = running.pop(handle)
         try:
             record = backend.result(handle)
-        except WorkerLost as lost:
-            losses[id(job)] += 1
-            if losses[id(job)] < TRIES:
-                waiting.append(job)
+        except WorkerLost as died:
+            deaths[id(job)] += alone
+            if deaths[id(job)] < TRIES:
+                lost.append(job)
                 continue
-            reason = f"the worker died {TRIES} times ({lost.__cause__})"
-            record = Record({}, empty_arrays(), 0.0, made_with(), reason)
-        if record.made_with != made_with():
-            raise RuntimeError(f"a worker has other versions than this process: {record.made_with} and {made_with()}.")
+            reason = " ".join(str(died.__cause__).split())
+            record = Record({}, {}, 0.0, made_with(), f"the worker died {TRIES} times ({reason})")
+        other = {name for name, version in record.made_with.items() if made_with().get(name) != version}
+        if other:
+            raise ValueError(f"a worker has another version of {', '.join(sorted(other))} than this process.")
         store.write(job, record)
         store.release(job)
         tick(job, record.seconds)
@@ -82,12 +91,12 @@ def _progress(todo: Sequence[Job], workers: int, console: Console) -> Iterator[T
     """A bar for each data set, with the method at work and the time that is left; without a terminal, a line for each
     data set, objective and method that is complete.
     """
-    groups: dict[tuple[str, str, str], list[Job]] = defaultdict(list)
+    groups: dict[Group, list[Job]] = defaultdict(list)
     for job in todo:
         groups[_group(job)].append(job)
     total = {group: len(jobs) for group, jobs in groups.items()}
-    count: dict[tuple[str, str, str], int] = defaultdict(int)
-    spent: dict[tuple[str, str, str], float] = defaultdict(float)
+    count: dict[Group, int] = defaultdict(int)
+    spent: dict[Group, float] = defaultdict(float)
     columns = TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     bar = Progress(*columns, TextColumn("{task.fields[left]}"), console=console, disable=not console.is_terminal)
     bars: dict[str, TaskID] = {}
@@ -110,15 +119,15 @@ def _progress(todo: Sequence[Job], workers: int, console: Console) -> Iterator[T
         yield tick
 
 
-def _group(job: Job) -> tuple[str, str, str]:
+def _group(job: Job) -> Group:
     facts = job.facts()
     return facts["dataset"], facts["objective"], facts["method"]
 
 
 def _remaining(
-    total: dict[tuple[str, str, str], int],
-    count: dict[tuple[str, str, str], int],
-    spent: dict[tuple[str, str, str], float],
+    total: dict[Group, int],
+    count: dict[Group, int],
+    spent: dict[Group, float],
 ) -> float:
     """Seconds of computing that are left: by the mean of each group, and of all where a group has not begun."""
     overall = sum(spent.values()) / max(sum(count.values()), 1)

@@ -9,6 +9,7 @@ DIR/choices.csv     with tuned hyperparameters: what the search chose for each g
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 import matplotlib as mpl
@@ -28,6 +29,8 @@ from aleator.paper.tuning import TUNABLE, Search, group
 
 PAPERS = tuple(name for name, method in METHODS.items() if not method.ours)  # the methods of the paper's tables
 DPI = 130
+_FIGURES = [f"{kind}-{objective}" for kind in ("curves", "lam") for objective in protocol.OBJECTIVES]
+OUTPUTS = ("choices.csv", *(f"{name}.{end}" for name in _FIGURES for end in ("png", "svg")))  # not of every request
 
 
 @dataclass(frozen=True)
@@ -53,16 +56,23 @@ class Request:
             "backend": ([self.backend], BACKENDS),
         }
         for what, (given, names) in known.items():
+            if isinstance(given, str) or not given:
+                raise ValueError(f"{what} must be a list of names, got {given!r}.")
             for name in given:
                 if name not in names:
-                    raise ValueError(f"{what}: there is no {name!r}{suggestion(name, names)}")
-        if self.folds < 1:
-            raise ValueError(f"folds must be at least 1, got {self.folds}.")
+                    raise ValueError(f"{what}: there is no {name!r}{suggestion(str(name), names)}")
+            if len(set(given)) < len(given):
+                raise ValueError(f"{what}: a name is given twice: {', '.join(given)}.")
+        for what, count in (("folds", self.folds), ("jobs", 1 if self.jobs is None else self.jobs)):
+            if not (isinstance(count, int) and count >= 1):
+                raise ValueError(f"{what} must be a whole number >= 1, got {count!r}.")
 
 
-def reproduce(out: Path, request: Request = Request(), console: Console | None = None) -> tuple[list[Path], list[str]]:  # noqa: B008
+def reproduce(
+    out: str | PathLike[str], request: Request | None = None, console: Console | None = None
+) -> tuple[list[Path], list[str]]:
     """Compute what is missing and write everything; the files, and a line for each cell that lacks folds."""
-    console = console or Console(stderr=True)
+    out, request, console = Path(out), request or Request(), console or Console(stderr=True)
     data = {name: datasets.load(name) for name in request.datasets}  # before anything is computed: all are there
     store = Store(out / "records", data)
     with BACKENDS[request.backend](data, request.jobs, request.address) as backend:
@@ -72,9 +82,20 @@ def reproduce(out: Path, request: Request = Request(), console: Console | None =
             choices = dict(zip(searches, run(searches, store, backend, console), strict=True))
         trials, sweep = _trials(request, data, choices)
         records = run(trials, store, backend, console)
-    written = _choices(out, choices) if choices else []
     found = results.of(trials, records, sweep, data)
-    return [*written, *found.write(out), *show(found, out)], tables.failures(tables.cells(found))
+    written = [*found.write(out), *(_choices(out, choices) if choices else []), *show(found, out, _settings(request))]
+    for stale in {out / name for name in OUTPUTS} - set(written):  # of another request in the same folder
+        stale.unlink(missing_ok=True)
+    return written, tables.failures(tables.cells(found))
+
+
+def _settings(request: Request) -> str:
+    """Where the settings come from, in words."""
+    chosen = "chosen by grid search (choices.csv)" if request.hyperparameters == "tuned" else "those of the paper"
+    borrowed = [
+        f"{name} has those of {protocol.BORROWED[name]}" for name in request.datasets if name in protocol.BORROWED
+    ]
+    return f"Settings: {'; '.join([chosen, *borrowed])}."
 
 
 def _folds(request: Request, dataset: datasets.Dataset) -> range:
@@ -106,9 +127,7 @@ def _trials(
                     if request.hyperparameters == "tuned" and method in TUNABLE:
                         choice = choices[Search(name, objective, method, group(fold)[0])]
                         if choice.failed:
-                            raise ArithmeticError(
-                                f"{name}, {objective}, {method}: no settings were found: {choice.failed}"
-                            )
+                            raise ArithmeticError(f"{name}, {objective}, {method}: no settings found, {choice.failed}")
                         settings = {**choice.outcome["settings"], "hidden": settings["hidden"]}
                     lams = protocol.LAMS if request.sweep and method == "pair" else ()
                     own = [settings, *({**settings, "lam": lam} for lam in lams if lam != settings["lam"])]
@@ -120,11 +139,11 @@ def _trials(
 # ---------------------------------------------------------------- what is written
 
 
-def show(found: Results, out: Path) -> list[Path]:
-    """Tables and figures of these results, as files."""
+def show(found: Results, out: Path, settings: str) -> list[Path]:
+    """Tables and figures of these results, as files; `settings` says where those of the methods come from."""
     table = tables.cells(found)
     texts = {
-        "tables.md": tables.errors(table),
+        "tables.md": f"{settings}\n\n{tables.LEGEND}\n{tables.errors(table)}",
         "tables.tex": tables.errors(table, tables.LATEX),
         "tables.csv": table.drop(columns="fit_seconds").to_csv(index=False, float_format="%.6g"),
         "further.md": tables.further(table),
@@ -142,11 +161,12 @@ def show(found: Results, out: Path) -> list[Path]:
 
 def _figures(found: Results, out: Path) -> list[Path]:
     draws: dict[str, Callable[[Results, str], Figure]] = {"curves": figures_real.rejection_curves}
-    if found.measures["sweep"].any():
+    good = found.measures[found.measures["failed"] == ""]
+    if good["sweep"].any():
         draws["lam"] = figures_real.against_lam
     paths = []
     for kind, draw in draws.items():
-        for objective in dict.fromkeys(found.measures["objective"]):
+        for objective in dict.fromkeys(good[good["sweep"] == (kind == "lam")]["objective"]):
             figure = draw(found, objective)
             for end in ("png", "svg"):
                 path = out / f"{kind}-{objective}.{end}"
@@ -161,10 +181,10 @@ def _choices(out: Path, choices: dict[Search, Record]) -> list[Path]:
     """What the searches chose."""
     rows = []
     for search, record in choices.items():
-        chosen = {name: value for name, value in record.outcome.get("settings", {}).items() if name != "hidden"}
+        chosen = {name: value for name, value in record.outcome["settings"].items() if name != "hidden"}
         folds = f"{group(search.fold)[0]} to {group(search.fold)[-1]}"
         cell = {"dataset": search.dataset, "objective": search.objective, "method": search.method, "folds": folds}
-        rows.append({**cell, **chosen, "validation_auc": record.outcome.get("auc"), "failed": record.failed or ""})
+        rows.append({**cell, **chosen, "validation_auc": record.outcome["auc"]})
     out.mkdir(parents=True, exist_ok=True)
     with files.whole(out / "choices.csv", "table") as beside:
         pd.DataFrame(rows).to_csv(beside, index=False, float_format="%.6g")

@@ -1,10 +1,10 @@
 """The tables of section 8 from results: ours beside the paper's, whoever wins.
 
 Bold, as in the paper: the best mean of its methods and all that are not significantly different from it by the
-two-tailed paired t-test over the folds, p = 0.05. Methods that are not in the paper's tables are marked "(ours)"; a
-star says that such a one is significantly better than the best of the paper's methods. "off" is the difference of ours
-from the paper's, in standard errors of that difference: the folds of the paper are not known, so even the same method
-differs by about one.
+two-tailed paired t-test over the folds, p = 0.05; a method that lacks folds is neither. Methods that are not in the
+paper's tables are marked so; a star says that such a one is significantly better than the best of the paper's. "off" is
+the difference from the paper's mean, in standard errors of that difference: the folds of the paper are not known, so
+even the same method differs by about one.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -49,7 +49,7 @@ def cells(results: Results) -> pd.DataFrame:
                     f"paper_{name}_bold": name in paper.get("bold", ()),
                     f"{name}_off": _off(good[name], paper, name),
                 }
-            row |= {"loss_ratio": good["expected"].sum() / good["realised"].sum()}
+            row |= {"loss_ratio": good["expected"].sum() / good["realised"].sum() if len(good) else np.nan}
             row |= {name: good[name].mean() for name in ("nll", "crps", "coverage")}
             row |= {"fit_seconds": seconds[good.index].mean()}
             table.append(row)
@@ -64,26 +64,28 @@ def _groups(table: pd.DataFrame, by: list[str]) -> Iterator[tuple[list[str], pd.
 
 def _marks(folds: pd.DataFrame) -> dict[str, str]:
     """Which methods are bold, and which of ours are better than all of the paper's. `folds` (folds, methods)."""
-    methods = [str(method) for method in folds]
+    methods = [str(method) for method in folds if folds[method].notna().all()]
     theirs = [method for method in methods if not METHODS[method].ours]
     if not theirs:
         return {}
     best = str(folds[theirs].mean().idxmin())
-    marks = {}
-    for method in methods:
-        both = folds[[best, method]].dropna() if method != best else folds[[best]]
-        different = method != best and _p_value(both[method], both[best]) < SIGNIFICANT
-        if method in theirs:
-            marks[method] = "" if different else "bold"
-        else:
-            marks[method] = "star" if different and both[method].mean() < both[best].mean() else ""
+    marks = {best: "bold"}
+    for method in set(methods) - {best}:
+        different = _p_value(folds[method], folds[best]) < SIGNIFICANT
+        if method in theirs and not different and len(folds) > 1:
+            marks[method] = "bold"
+        if method not in theirs and different and folds[method].mean() < folds[best].mean():
+            marks[method] = "star"
     return marks
 
 
 def _p_value(a: "pd.Series[float]", b: "pd.Series[float]") -> float:
-    """Two-tailed paired t-test; 1 where nothing can be said."""
-    if len(a) < 2 or np.allclose(a - b, (a - b).iloc[0]):
+    """Two-tailed paired t-test; 1 with fewer than two folds. A difference that is always the same is sure."""
+    difference = a - b
+    if len(a) < 2 or (difference == 0).all():
         return 1.0
+    if (difference == difference.iloc[0]).all():
+        return 0.0
     return float(ttest_rel(a, b).pvalue)
 
 
@@ -118,17 +120,28 @@ def _markdown(title: str, head: list[str], rows: list[list[str]]) -> str:
 
 
 def _latex(title: str, head: list[str], rows: list[list[str]]) -> str:
+    def escaped(text: str) -> str:
+        return text.replace("%", r"\%").replace("_", r"\_")
+
     def line(cells: Iterable[str]) -> str:
-        return " & ".join(cell.replace("%", r"\%").replace("_", r"\_") for cell in cells) + r" \\"
+        return " & ".join(escaped(cell) for cell in cells) + r" \\"
 
     body = [line(head), r"\midrule", *(line(row) for row in rows)]
     table = [rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}"]
-    caption = rf"\caption{{{title}}}"
+    caption = rf"\caption{{{escaped(title)}}}"
     return "\n".join([r"\begin{table}", r"\centering", *table, caption, r"\end{table}"]) + "\n"
 
 
 MARKDOWN = Format(lambda text: f"**{text}**", " *", " ± ", _markdown)
 LATEX = Format(lambda text: rf"\textbf{{{text}}}", "*", r"$\pm$", _latex)
+
+
+LEGEND = """\
+Mean ± standard deviation over folds; less is better. AUC: area under the error of what is left when the most uncertain
+rows are dropped one after the other. Bold: the best of the paper's methods and those not significantly different from it
+(paired t-test, p = 0.05; with few folds hardly anything is), in the paper's columns as printed there. off: difference
+from the paper's mean in standard errors. A star: not in the paper, and significantly better than the best that is.
+"""
 
 
 def errors(table: pd.DataFrame, form: Format = MARKDOWN) -> str:
@@ -166,7 +179,8 @@ def failures(table: pd.DataFrame) -> list[str]:
 def _each(table: pd.DataFrame, form: Format, head: Callable[[str], list[str]], row: Callable[..., list[str]]) -> str:
     texts = []
     for (objective, dataset), group in _groups(table, ["objective", "dataset"]):
-        title = f"{dataset.capitalize()}, {ERROR[objective]} ({int(group['folds'].max())} folds)"
+        folds = int(group["folds"].max())
+        title = f"{dataset.capitalize()}, {ERROR[objective]} ({folds} fold{'s' if folds > 1 else ''})"
         texts.append(form.table(title, head(objective), [row(each, form) for each in _rows(group)]))
     return "\n".join(texts)
 
@@ -209,4 +223,4 @@ def _mean(mean: float | None, std: float | None, digits: int, form: Format) -> s
 
 
 def _label(method: str) -> str:
-    return METHODS[method].label + (" (ours)" if METHODS[method].ours else "")
+    return METHODS[method].label + (" (not in the paper)" if METHODS[method].ours else "")
