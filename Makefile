@@ -48,7 +48,7 @@ known: .venv/all
 synthetic: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py $(ARGS)
 
-# Section 8: all of it with its wall time (half an hour on two cores), with settings chosen by grid search (an hour and a half),
+# Section 8: all of it with its wall time (50 minutes on two cores), with settings chosen by grid search (as long again),
 # why some cells are not the paper's, a data set of the size of MSD, and a run that is killed twenty times.
 reproduction: .venv/all
 	$(BIN)/python benchmarks/reproduction.py $(ARGS)

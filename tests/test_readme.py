@@ -1,12 +1,21 @@
 """The README's lines run as they stand there."""
 
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
+from aleator.paper import results, tables
+
 README = Path(__file__).parent.parent / "README.md"
 PAGES = sorted((README.parent / "docs").glob("*.md"))
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    """Pages name files as seen from there."""
+    monkeypatch.chdir(README.parent)
 
 
 def test_the_lines_run(capsys):
@@ -30,6 +39,26 @@ def test_the_lines_of_the_pages_run(page, capsys):
         if shown:
             numbers = [[float(n) for n in re.findall(r"\d+\.\d+", said)] for said in (printed, shown)]
             assert numbers[0] == pytest.approx(numbers[1], rel=0.05)
+
+
+def test_tables_of_pages_are_the_files():
+    """`make docs` puts generated files into the page; it has been run since they were written."""
+    spec = importlib.util.spec_from_file_location("fill_docs", README.parent / "benchmarks" / "fill_docs.py")
+    fill_docs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fill_docs)
+    text = fill_docs.PAGE.read_text(encoding="utf-8")
+    assert len(fill_docs.BLOCK.findall(text)) >= 5
+    assert fill_docs.filled(text) == text
+
+
+def test_published_tables_follow_from_the_results(tmp_path):
+    """The tables that are shown are those of the measures that are kept beside them."""
+    for folder in ("published", "tuned"):
+        found = results.read(Path("results") / folder)
+        table = tables.cells(found)
+        assert tables.errors(table) in (Path("results") / folder / "tables.md").read_text(encoding="utf-8")
+        assert tables.failures(table) == []
+        assert set(table["folds"]) == {50}
 
 
 @pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.name)

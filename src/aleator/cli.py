@@ -94,7 +94,7 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
 @click.option("--address", help='Of a cluster: "auto" or "ray://host:10001" for Ray, the scheduler\'s for Dask.')
 @_out("reproduction", "Folder for records, tables and figures.", folder=True)
 def tables(out: Path, objective: str, datasets: tuple[str, ...], methods: tuple[str, ...], **others: Any) -> None:
-    """Compute the tables and figures of section 8 beside the published numbers; half an hour on two cores.
+    """Compute the tables and figures of section 8 beside the published numbers; 50 minutes on two cores.
 
     What was computed is kept in the folder: an interrupted run goes on where it was, and a rerun only computes what is
     missing. Several processes may work in one folder.

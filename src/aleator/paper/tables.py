@@ -138,9 +138,10 @@ LATEX = Format(lambda text: rf"\textbf{{{text}}}", "*", r"$\pm$", _latex)
 
 LEGEND = """\
 Mean ± standard deviation over folds; less is better. AUC: area under the error of what is left when the most uncertain
-rows are dropped one after the other. Bold: the best of the paper's methods and those not significantly different from it
-(paired t-test, p = 0.05; with few folds hardly anything is), in the paper's columns as printed there. off: difference
-from the paper's mean in standard errors. A star: not in the paper, and significantly better than the best that is.
+rows are dropped one after the other. Bold: the best of the paper's methods and those not significantly different from
+it (paired t-test, p = 0.05; with few folds hardly anything is), in the paper's columns as printed there. off: the
+difference from the paper's mean, in standard errors. A star: not in the paper, and significantly better than the best
+that is.
 """
 
 
