@@ -536,6 +536,15 @@ def test_texts():
     assert tables.failures(table) == []
 
 
+def test_against_the_best():
+    found = some_results()
+    text = tables.against_best(tables.cells(found))
+    row = next(line for line in text.splitlines() if line.startswith("| Boston"))
+    cells = [cell.strip() for cell in row.split("|")[2:-1]]
+    assert cells[1::2] == ["3.1", "1.86", "2.06", "1.39"]  # of SVGD, the ensemble of pairs, itself, and the pair
+    assert [cell.startswith("**") for cell in cells[::2]] == [True, True, True, False]
+
+
 def test_results_are_read_as_written(tmp_path):
     found = some_results()
     first = [hashlib.sha256(path.read_bytes()).hexdigest() for path in found.write(tmp_path)]

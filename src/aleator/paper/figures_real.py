@@ -63,13 +63,14 @@ def against_lam(results: Results, objective: str) -> Figure:
 
 def rejection_curves(results: Results, objective: str) -> Figure:
     """Error of the rows that are left after the most uncertain have been dropped, of all methods; one panel a set."""
-    cells = [cell for cell in results.curves if cell[1] == objective]
-    sets = list(dict.fromkeys(dataset for dataset, _, _ in cells))
+    cells = {cell for cell in results.curves if cell[1] == objective}
+    there = {dataset for dataset, _, _ in cells}
+    sets = [dataset for dataset in dict.fromkeys(results.measures["dataset"]) if dataset in there]
     figure = Figure(figsize=(max(4.2 * min(len(sets), 3), 6.5), 3.7 * -(-len(sets) // 3)), layout="constrained")
     axes = figure.subplots(-(-len(sets) // 3), min(len(sets), 3), squeeze=False).ravel()
     handles = {}
     for ax, dataset in zip(axes, sets, strict=False):
-        for method in (method for name, _, method in cells if name == dataset):
+        for method in (method for method in METHODS if (dataset, objective, method) in cells):
             curve = results.curves[dataset, objective, method]
             color, dashes, width = STYLES.get(method, ("#222222", "-", 1.4))
             label, dropped = METHODS[method].label, np.arange(len(curve)) / len(curve)

@@ -2,7 +2,7 @@
 
 DIR/records/        one file a job (`records.py`): what a rerun does not compute again
 DIR/measures.csv.gz, seconds.csv.gz, curves.npz      the results in compact form (`results.py`)
-DIR/tables.md, .tex, .csv; further.md, .tex; seconds.md     (`tables.py`)
+DIR/tables.md, .tex, .csv; further.md, .tex; seconds.md, best.md     (`tables.py`)
 DIR/lam-rmse.png, curves-rmse.png, ...     (`figures_real.py`)
 DIR/choices.csv     with tuned hyperparameters: what the search chose for each group of folds
 """
@@ -30,7 +30,11 @@ from aleator.paper.tuning import TUNABLE, Search, group
 PAPERS = tuple(name for name, method in METHODS.items() if not method.ours)  # the methods of the paper's tables
 DPI = 130
 _FIGURES = [f"{kind}-{objective}" for kind in ("curves", "lam") for objective in protocol.OBJECTIVES]
-OUTPUTS = ("choices.csv", *(f"{name}.{end}" for name in _FIGURES for end in ("png", "svg")))  # not of every request
+OUTPUTS = (
+    "choices.csv",
+    "best.md",
+    *(f"{name}.{end}" for name in _FIGURES for end in ("png", "svg")),
+)  # not of every request
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,8 @@ def show(found: Results, out: Path, settings: str) -> list[Path]:
         "further.tex": tables.further(table, tables.LATEX),
         "seconds.md": tables.seconds(table),
     }
+    if "ens_pair" in set(table["method"]):
+        texts["best.md"] = tables.against_best(table)
     lines = "".join(f"- {line}\n" for line in tables.failures(table))
     if lines:
         texts["tables.md"] += f"\nFolds that failed:\n\n{lines}"

@@ -156,6 +156,24 @@ def further(table: pd.DataFrame, form: Format = MARKDOWN) -> str:
     return _each(table, form, lambda _: head, _further_row)
 
 
+def against_best(table: pd.DataFrame, method: str = "ens_pair", form: Format = MARKDOWN) -> str:
+    """A method beside the best cell of any method that the paper prints; bold where it is at or below."""
+    head, rows = [""], []
+    for (dataset,), group in _groups(table[table["method"] == method], ["dataset"]):
+        cells = [dataset.capitalize()]
+        for row in _rows(group):
+            for name in ("error", "auc"):
+                least = min(
+                    cell[name] for cell in PUBLISHED[row["objective"]].get(dataset, {"": {name: np.nan}}).values()
+                )
+                text = f"{row[name]:.{DIGITS.get(dataset, 2)}f}"
+                cells += [form.bold(text) if row[name] <= least else text, f"{least:g}"]
+        rows.append(cells)
+    for objective in dict.fromkeys(table["objective"]):
+        head += [ERROR[objective], "paper's best", f"AUC of {ERROR[objective]}", "paper's best"]
+    return form.table(f"{_label(method).capitalize()} beside the paper's best of all methods", head, rows)
+
+
 def seconds(table: pd.DataFrame, form: Format = MARKDOWN) -> str:
     """Seconds of a fit, in one thread: a row a method, a column a data set and objective."""
     wide = table.pivot(index="method", columns=["objective", "dataset"], values="fit_seconds")
