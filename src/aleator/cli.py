@@ -23,6 +23,11 @@ def _out(default: str, text: str, *, folder: bool) -> Callable[[Command], Comman
     return click.option("--out", type=place, default=Path(default), show_default=True, help=text)
 
 
+def _choice(name: str, known: list[str], text: str) -> Callable[[Command], Command]:
+    """An option that takes one of some words, the first if none is given."""
+    return click.option(name, type=click.Choice(known), default=known[0], show_default=True, help=text)
+
+
 @commands.command()
 @_out("demo", "Directory for the figures and the table of predictions.", folder=True)
 def demo(out: Path) -> None:
@@ -67,29 +72,17 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
     "--datasets", callback=_names, metavar="A,B", help="Data sets.  [default: boston,concrete,power,yacht,kin8nm]"
 )
 @click.option("--methods", callback=_names, metavar="A,B", help="Methods, or all.  [default: the six of the paper]")
-@click.option(
-    "--objective",
-    type=click.Choice(["rmse", "mae", "both"]),
-    default="both",
-    show_default=True,
-    help="Squared loss and RMSE, absolute loss and MAE.",
-)
+@_choice("--objective", ["both", "rmse", "mae"], "Squared loss and RMSE, absolute loss and MAE.")
 @click.option("--folds", type=click.IntRange(min=1), default=50, show_default=True, help="How many folds.")
-@click.option(
+@_choice(
     "--hyperparameters",
-    type=click.Choice(["published", "tuned"]),
-    default="published",
-    show_default=True,
-    help="The paper's, or chosen by a grid search on training rows, which takes as long again for each method.",
+    ["published", "tuned"],
+    "The paper's, or chosen by a grid search on training rows, which takes as long again for each method.",
 )
 @click.option("--sweep/--no-sweep", default=True, help="Also try other values of lam.  [default: --sweep]")
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes on this machine.  [default: one a core]")
-@click.option(
-    "--backend",
-    type=click.Choice(["local", "ray", "dask"]),
-    default="local",
-    show_default=True,
-    help="Processes of this machine, or a cluster; the results are the same bits.",
+@_choice(
+    "--backend", ["local", "ray", "dask"], "Processes of this machine, or a cluster; the results are the same bits."
 )
 @click.option("--address", help='Of a cluster: "auto" or "ray://host:10001" for Ray, the scheduler\'s for Dask.')
 @_out("reproduction", "Folder for records, tables and figures.", folder=True)

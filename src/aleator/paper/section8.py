@@ -87,10 +87,11 @@ def reproduce(
         trials, sweep = _trials(request, data, choices)
         records = run(trials, store, backend, console)
     found = results.of(trials, records, sweep, data)
-    written = [*found.write(out), *(_choices(out, choices) if choices else []), *show(found, out, _settings(request))]
+    table, written = tables.cells(found), found.write(out)
+    written += [*(_choices(out, choices) if choices else []), *show(found, table, out, _settings(request))]
     for stale in {out / name for name in OUTPUTS} - set(written):  # of another request in the same folder
         stale.unlink(missing_ok=True)
-    return written, tables.failures(tables.cells(found))
+    return written, tables.failures(table)
 
 
 def _settings(request: Request) -> str:
@@ -143,9 +144,8 @@ def _trials(
 # ---------------------------------------------------------------- what is written
 
 
-def show(found: Results, out: Path, settings: str) -> list[Path]:
-    """Tables and figures of these results, as files; `settings` says where those of the methods come from."""
-    table = tables.cells(found)
+def show(found: Results, table: pd.DataFrame, out: Path, settings: str) -> list[Path]:
+    """Tables and figures of results and their cells, as files; `settings` says where those of the methods come from."""
     texts = {
         "tables.md": f"{settings}\n\n{tables.LEGEND}\n{tables.errors(table)}",
         "tables.tex": tables.errors(table, tables.LATEX),
