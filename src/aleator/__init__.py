@@ -26,6 +26,7 @@ _MODULES = (
     "models",
     "plots",
     "theory",
+    "torch",
 )
 
 

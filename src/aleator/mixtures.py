@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aleator import losses
-from aleator.losses import Loss
+from aleator.losses import Cost, Loss
 
 Floats = NDArray[np.float64]
 Parts = tuple[Floats, Floats, Floats]
@@ -36,7 +36,7 @@ def laplace(mu: ArrayLike, scale: ArrayLike) -> Parts:
     return mean, scale.mean(axis=0), epistemic.mean(axis=0)
 
 
-def additive(mu: ArrayLike, expected_loss: ArrayLike, loss: Loss) -> Parts:
+def additive(mu: ArrayLike, expected_loss: ArrayLike, loss: Loss | Cost) -> Parts:
     """Any other loss: the members' expected loss plus the loss between a member and the mean.
 
     Exact for the squared loss, and for a loss that obeys the triangle inequality an upper bound.
@@ -46,11 +46,11 @@ def additive(mu: ArrayLike, expected_loss: ArrayLike, loss: Loss) -> Parts:
     return mean, expected_loss.mean(axis=0), epistemic.mean(axis=0)
 
 
-def of(loss: Loss) -> Callable[[ArrayLike, ArrayLike], Parts]:
+def of(loss: Loss | Cost) -> Callable[[ArrayLike, ArrayLike], Parts]:
     """The rule for a loss."""
-    if loss.value is losses.squared.value:
+    if losses.is_squared(loss):
         return gaussian
-    if loss.value is losses.absolute.value:
+    if isinstance(loss, Loss) and loss.value is losses.absolute.value:
         return laplace
     return lambda mu, expected_loss: additive(mu, expected_loss, loss)
 

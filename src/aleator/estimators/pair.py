@@ -1,6 +1,7 @@
 """The paper's estimators: a regressor and a quantifier trained together on the joint loss, alone or as an ensemble."""
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 from aleator import couplings, heads
 from aleator.couplings import Coupling
@@ -60,6 +61,15 @@ class PairRegressor(PairSettings, NetworkRegressor):
     loss: str | Loss = "squared"
     coupling: str | Coupling = "sigmoid"
     lam: Schedule = 0.2
+
+    @classmethod
+    def from_torch(cls, pair: Any) -> Self:
+        """A fitted estimator with the weights of an `aleator.torch.Pair` of linear layers; `to_torch` is the inverse.
+
+        Like one trained with `epochs` given it has no held-out rows: `calibrate` gives it intervals.
+        """
+        model: Self = pair.to_estimator(cls)  # torch is imported there and nowhere here
+        return model
 
     def _head(self) -> Head:
         return heads.joint(couplings.get(self.coupling))

@@ -1,0 +1,193 @@
+"""Data of any kind as batches: tensors, a `Dataset`, a `DataLoader`, or an iterable of batches.
+
+A batch is (x, y) or (x, y, weight); x may be a tuple of tensors for modules with several inputs. Which rows a step sees
+is a function of the seed and the epoch alone, so training can be resumed in the middle of an epoch. On several machines
+each process takes its part of every batch.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+
+from aleator.torch.distributed import World
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Inputs (a tensor or a tuple of them), targets, and weights (n,) or None."""
+
+    x: Any
+    y: Tensor
+    weight: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same on a device."""
+        x = tuple(part.to(device) for part in self.x) if isinstance(self.x, tuple) else self.x.to(device)
+        return Batch(x, self.y.to(device), None if self.weight is None else self.weight.to(device))
+
+
+def seed_of(*numbers: int) -> int:
+    """One seed from several numbers, well mixed."""
+    return int(np.random.SeedSequence(list(numbers)).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+# ---------------------------------------------------------------- rows that can be taken by number
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Tensors or a map-style dataset: shuffled anew in each epoch, and every process takes its part of each batch."""
+
+    data: Any
+    batch_size: int
+    shuffle: bool
+    seed: int
+
+    @property
+    def steps(self) -> int:
+        return -(-len(self.data) // self.batch_size)
+
+    def epoch(self, number: int, world: World, begin: int = 0) -> Iterator[tuple[Batch, int]]:
+        """Batches from number `begin` on, with the number of rows that all processes together have in this step."""
+        generator = torch.Generator().manual_seed(seed_of(self.seed, number))
+        n = len(self.data)
+        order = torch.randperm(n, generator=generator) if self.shuffle else torch.arange(n)
+        for step in range(begin, self.steps):
+            rows = order[step * self.batch_size : (step + 1) * self.batch_size]
+            yield self.data.take(rows[world.rank :: world.size]), len(rows)
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """Rows in memory."""
+
+    x: Any
+    y: Tensor
+    weight: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: Tensor) -> Batch:
+        x = tuple(part[rows] for part in self.x) if isinstance(self.x, tuple) else self.x[rows]
+        return Batch(x, self.y[rows], None if self.weight is None else self.weight[rows])
+
+
+@dataclass(frozen=True)
+class Items:
+    """Rows of a map-style dataset."""
+
+    dataset: Any
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def take(self, rows: Tensor) -> Batch:
+        return batch_of(default_collate([self.dataset[int(row)] for row in rows]))
+
+
+# ---------------------------------------------------------------- batches somebody else makes
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A `DataLoader` or another iterable of batches: their order is its own, `set_epoch` is called where there is one.
+
+    Under several processes it must give each its own part (a `DistributedSampler`, a `ParquetRegression`); the epoch
+    ends for all when the first has nothing more.
+    """
+
+    source: Iterable[Any]
+    steps = None
+
+    def epoch(self, number: int, world: World, begin: int = 0) -> Iterator[tuple[Batch, int]]:
+        for part in (self.source, getattr(self.source, "sampler", None), getattr(self.source, "dataset", None)):
+            tell = getattr(part, "set_epoch", None)
+            if tell is not None:
+                tell(number)
+        batches = itertools.islice(map(batch_of, self.source), begin, None)
+        while True:
+            batch = next(batches, None)
+            counts = world.gathered(0 if batch is None else len(batch))
+            if batch is None or min(counts) == 0:
+                return
+            yield batch, sum(counts)
+
+
+def read(data: Any, batch_size: int, seed: int, shuffle: bool = True) -> Rows | Stream:
+    """Whatever a user calls data, as batches."""
+    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
+        return Rows(Items(data), batch_size, shuffle, seed)
+    if isinstance(data, DataLoader):
+        return Stream(data)
+    if isinstance(data, IterableDataset):
+        return Stream(DataLoader(data, None if hasattr(data, "batch_size") else batch_size))
+    if isinstance(data, (tuple, list)) and len(data) in (2, 3) and _rows_in(data[1]) is not None:
+        return Rows(_tensors(*data), batch_size, shuffle, seed)
+    if isinstance(data, Iterable) and not hasattr(data, "shape"):
+        return Stream(data)
+    raise TypeError(f"data must be (x, y), (x, y, weight), a Dataset, a DataLoader or batches, got {_kind(data)}.")
+
+
+def rows_of(data: Any, batch_size: int = 1024, labelled: bool = True) -> Iterator[Batch]:
+    """One pass in order; without labels `data` may be inputs alone."""
+    if not labelled and (hasattr(data, "shape") or _are_inputs(data)):
+        x = tuple(map(tensor, data)) if isinstance(data, tuple) else tensor(data)
+        n = len(x[0]) if isinstance(x, tuple) else len(x)
+        data = (x, torch.zeros(n))
+    return (batch for batch, _ in read(data, batch_size, 0, shuffle=False).epoch(0, World()))
+
+
+def _are_inputs(data: Any) -> bool:
+    return isinstance(data, tuple) and bool(data) and all(hasattr(part, "shape") for part in data)
+
+
+def _tensors(x: Any, y: Any, weight: Any = None) -> Tensors:
+    x = tuple(map(tensor, x)) if isinstance(x, (tuple, list)) else tensor(x)
+    y, weight = tensor(y), None if weight is None else tensor(weight)
+    for part in x if isinstance(x, tuple) else (x,):
+        if part.ndim == 0 or len(part) != len(y):
+            raise ValueError(f"x has shape {tuple(part.shape)}, y has shape {tuple(y.shape)}: not as many rows.")
+    if not len(y):
+        raise ValueError("there are no rows to learn from.")
+    if weight is not None and len(weight) != len(y):
+        raise ValueError(f"sample weights have shape {tuple(weight.shape)}, y has shape {tuple(y.shape)}.")
+    return Tensors(x, y, weight)
+
+
+def tensor(values: Any) -> Tensor:
+    """A tensor of numbers; what pandas and numpy hold is shared, not copied, where that is possible."""
+    if isinstance(values, Tensor):
+        return values
+    held = np.asarray(values)
+    if held.dtype.kind not in "fiub":
+        raise TypeError(f"numbers are needed, got {_kind(values)} of {held.dtype}.")
+    return torch.as_tensor(held if held.flags.writeable else held.copy())
+
+
+def batch_of(made: Any) -> Batch:
+    """(x, y) or (x, y, weight), as a data loader gives it."""
+    if isinstance(made, Batch):
+        return made
+    if not (isinstance(made, (tuple, list)) and len(made) in (2, 3)):
+        raise TypeError(f"a batch must be (x, y) or (x, y, weight), got {_kind(made)}.")
+    x = tuple(map(tensor, made[0])) if isinstance(made[0], (tuple, list)) else tensor(made[0])
+    return Batch(x, tensor(made[1]), tensor(made[2]) if len(made) == 3 else None)
+
+
+def _rows_in(values: Any) -> int | None:
+    return len(values) if hasattr(values, "shape") or hasattr(values, "__array__") else None
+
+
+def _kind(data: Any) -> str:
+    size = f" of {len(data)}" if isinstance(data, (tuple, list)) else ""
+    return f"a {type(data).__name__}{size}"

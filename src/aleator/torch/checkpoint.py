@@ -1,0 +1,82 @@
+"""The state of a training as a file, and back: tensors, numbers and names, nothing that can run.
+
+What torch calls a state dict is a tree of dicts, lists, tuples, numbers and tensors. Here the tree becomes JSON and the
+tensors become arrays of bytes, in a file with a checksum (`aleator.bundle`), written whole or not at all.
+"""
+
+import math
+import tempfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from aleator import bundle
+from aleator.bundle import Arrays
+
+WHAT = "checkpoint"
+
+
+def save(path: str | PathLike[str], tree: dict[str, Any]) -> None:
+    """Write a tree of state."""
+    arrays: Arrays = {}
+    facts = {"kind": WHAT, "tree": _packed(tree, arrays, "state")}
+    bundle.write(path, facts, arrays, WHAT)
+
+
+def load(content: bytes, name: str) -> dict[str, Any]:
+    """The tree in the content of a file; a ValueError says what is wrong with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / Path(name).name
+        place.write_bytes(content)
+        try:
+            facts, arrays = bundle.read(place)
+            if facts.get("kind") != WHAT:
+                raise ValueError("it is a model file")
+            tree = _unpacked(facts["tree"], arrays)
+        except (ValueError, KeyError, TypeError) as error:
+            text = str(error).replace(str(place), name)
+            raise ValueError(f"{name} is not a checkpoint that training can go on from: {text}") from None
+    if not isinstance(tree, dict):
+        raise ValueError(f"{name} is not a checkpoint that training can go on from.")
+    return tree
+
+
+def _packed(value: Any, arrays: Arrays, name: str) -> Any:
+    """JSON for a value; what JSON does not know is a dict with one entry that says what it is."""
+    if isinstance(value, Tensor):
+        held = value.detach().cpu().contiguous()
+        arrays[name] = held.reshape(-1).view(torch.uint8).numpy()
+        return {"tensor": [name, str(held.dtype).removeprefix("torch."), list(held.shape)]}
+    if isinstance(value, dict):
+        pairs = [[_packed(key, arrays, name), _packed(item, arrays, f"{name}.{key}")] for key, item in value.items()]
+        return {"dict": pairs}
+    if isinstance(value, (list, tuple)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [_packed(item, arrays, f"{name}.{k}") for k, item in enumerate(value)]}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(f"a checkpoint holds numbers, names and tensors, and {name} is a {type(value).__name__}.")
+
+
+def _unpacked(packed: Any, arrays: Arrays) -> Any:
+    if not isinstance(packed, dict):
+        return packed
+    ((kind, content),) = packed.items()
+    if kind == "tensor":
+        name, dtype, shape = content
+        held = torch.from_numpy(arrays[name].copy())
+        return held.view(getattr(torch, dtype)).reshape(shape)
+    if kind == "dict":
+        return {_unpacked(key, arrays): _unpacked(item, arrays) for key, item in content}
+    if kind == "float":
+        return float(content)
+    items = [_unpacked(item, arrays) for item in content]
+    return tuple(items) if kind == "tuple" else items

@@ -1,0 +1,54 @@
+"""Several torch pairs as a mixture: what they disagree on is the epistemic part (paper, sec. 4)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from aleator import mixtures
+from aleator.estimators.prediction import Prediction
+from aleator.losses import Loss
+from aleator.torch.criterion import JointLoss
+from aleator.torch.pair import BATCH, Pair
+
+
+class Ensemble(nn.Module):
+    """Pairs of one loss. Squared: eq. (4.11) of the paper; absolute: eq. (4.12); others: see `aleator.mixtures`."""
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(pairs)
+        self.history = pd.DataFrame()
+
+    @property
+    def pairs(self) -> Iterator[Pair]:
+        """The members."""
+        return (pair for pair in self.members if isinstance(pair, Pair))
+
+    def criterion(self) -> JointLoss:
+        """One criterion for outputs stacked along the first dimension, each member with its own lam."""
+        own = [pair.criterion for pair in self.pairs]
+        if any(
+            (other.measure.name, other.coupling.name) != (own[0].measure.name, own[0].coupling.name) for other in own
+        ):
+            raise ValueError("all members of an ensemble must have one loss and one coupling.")
+        first = own[0]
+        lam: Any = first.schedule or torch.stack([part.lam for part in own])
+        loss: Any = first.measure if isinstance(first.measure, Loss) else first.loss
+        return JointLoss(loss, first.coupling, lam, unit=first.unit, reduction=first.reduction)
+
+    def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
+        """Predictions and xi of all members, (K, n, ...)."""
+        outputs = [pair(*x) for pair in self.pairs]
+        return torch.stack([y_pred for y_pred, _ in outputs]), torch.stack([xi for _, xi in outputs])
+
+    def predict(self, x: Any, batch_size: int = BATCH) -> Prediction:
+        """The mean of the members and its expected loss, in aleatoric and epistemic parts."""
+        said = [pair.predict(x, batch_size) for pair in self.pairs]
+        mu, expected = np.stack([one.mean for one in said]), np.stack([one.expected_loss for one in said])
+        measure = next(self.pairs).criterion.measure
+        mean, aleatoric, epistemic = mixtures.of(measure)(mu, expected)
+        return Prediction(mean, aleatoric + epistemic, aleatoric, epistemic, measure)

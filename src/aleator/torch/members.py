@@ -1,0 +1,132 @@
+"""What is trained: one pair, or several at once, behind the same face.
+
+A forward gives (K, n, ...) outputs for K members, and the members' weights can be kept and put back one by one.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from aleator.torch.pair import Pair
+
+State = dict[str, Tensor]
+
+
+class Alone(nn.Module):
+    """One pair as it is."""
+
+    size = 1
+
+    def __init__(self, pair: Pair) -> None:
+        super().__init__()
+        self.pair = pair
+
+    def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
+        y_pred, xi = self.pair(*x)
+        return y_pred[None], xi[None]
+
+    def clip(self, limit: float) -> None:
+        """Scale the gradient down to Euclidean norm `limit` if it is longer."""
+        nn.utils.clip_grad_norm_(self.parameters(), limit)
+
+    def keep(self, kept: State, which: Tensor) -> None:
+        """Copy the state of the members `which` (K,) into `kept`."""
+        if which.item():
+            kept.update({name: values.detach().clone() for name, values in self.state_dict().items()})
+
+
+class Stacked(nn.Module):
+    """Pairs of one architecture: their weights stacked, all of them in one vectorised call (`torch.func`).
+
+    Where a module does not allow that (it draws random numbers, as dropout does, or branches on values), they are
+    called one after the other, with the same numbers.
+    """
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        super().__init__()
+        self.size = len(pairs)
+        states = [pair.state_dict() for pair in pairs]
+        _check_alike(states)
+        self._template = (pairs[0],)  # in a tuple it is no submodule: its own weights are not trained
+        trained = {name for name, p in pairs[0].named_parameters() if p.requires_grad}
+        self.names: dict[str, str] = {}
+        for k, name in enumerate(states[0]):
+            values = torch.stack([state[name].detach() for state in states])
+            self.names[f"state_{k}"] = name
+            if name in trained:
+                self.register_parameter(f"state_{k}", nn.Parameter(values))
+            else:
+                self.register_buffer(f"state_{k}", values)
+        self.vectorised: bool | None = None  # not tried yet
+
+    def template(self) -> Pair:
+        return self._template[0]
+
+    def _state(self) -> State:
+        return {name: getattr(self, place) for place, name in self.names.items()}
+
+    def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
+        self.template().train(self.training)
+        if self.vectorised is None:
+            self.vectorised = self._can_be_vectorised(x)
+        if self.vectorised:
+            return self._at_once(x)
+        outputs = [torch.func.functional_call(self.template(), self._member(k), x) for k in range(self.size)]
+        return torch.stack([y_pred for y_pred, _ in outputs]), torch.stack([xi for _, xi in outputs])
+
+    def _at_once(self, x: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        def one(state: State) -> Any:
+            return torch.func.functional_call(self.template(), state, x)
+
+        made: tuple[Tensor, Tensor] = torch.vmap(one, randomness="error")(self._state())
+        return made
+
+    def _can_be_vectorised(self, x: tuple[Tensor, ...]) -> bool:
+        kept = {place: getattr(self, place).detach().clone() for place in self.names}
+        try:
+            with torch.no_grad():
+                self._at_once(x)
+        except (RuntimeError, NotImplementedError, ValueError):
+            return False  # what else is wrong with the module, the loop will tell
+        finally:
+            with torch.no_grad():
+                for place, values in kept.items():  # statistics of the batches
+                    getattr(self, place).copy_(values)
+        return True
+
+    def _member(self, k: int) -> State:
+        return {name: values[k] for name, values in self._state().items()}
+
+    def clip(self, limit: float) -> None:
+        """Scale the gradient of each member down to Euclidean norm `limit` if it is longer."""
+        slopes = [p.grad for p in self.parameters() if p.grad is not None]
+        norms = torch.stack([slope.flatten(1).square().sum(1) for slope in slopes]).sum(0).sqrt()  # (K,)
+        factor = (limit / (norms + 1e-6)).clamp(max=1.0)  # as torch does
+        for slope in slopes:
+            slope.mul_(factor.reshape(-1, *[1] * (slope.ndim - 1)))
+
+    def keep(self, kept: State, which: Tensor) -> None:
+        """Copy the state of the members `which` (K,) into `kept`."""
+        for name, values in self.state_dict().items():
+            if name in kept:
+                kept[name][which] = values.detach()[which]
+            else:
+                kept[name] = values.detach().clone()
+
+    def into(self, pairs: Sequence[Pair]) -> None:
+        """Give the pairs the weights that were trained."""
+        for k, pair in enumerate(pairs):
+            pair.load_state_dict({name: values.detach()[k] for name, values in self._state().items()})
+
+
+def _check_alike(states: Sequence[State]) -> None:
+    shapes = [{name: tuple(values.shape) for name, values in state.items()} for state in states]
+    for k, other in enumerate(shapes):
+        if other != shapes[0]:
+            apart = next(name for name in {**shapes[0], **other} if shapes[0].get(name) != other.get(name))
+            raise ValueError(
+                f"make_pair must make pairs of one architecture: {apart} is {shapes[0].get(apart)} in member 0 and "
+                f"{other.get(apart)} in member {k}."
+            )

@@ -1,0 +1,241 @@
+"""A regressor and a quantifier as one module: any two of torch's, with or without a common trunk.
+
+x -> regressor(x), quantifier(x)                  separate networks
+x -> t = trunk(x) -> regressor(t), quantifier(t)  two heads on a shared trunk
+"""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from aleator.estimators.prediction import Prediction
+from aleator.torch.batches import Batch, rows_of
+from aleator.torch.criterion import JointLoss
+from aleator.torch.exact import ExactModule
+from aleator.torch.scaling import Scaling, moments
+
+BATCH = 1024  # rows at a time where nothing is learned
+
+
+class Pair(ExactModule):
+    """A regressor with a quantifier: `pair(x)` gives (y_pred, xi), `pair.predict(x)` what they mean.
+
+    regressor : any module x -> y_pred; with a trunk it reads the trunk's output.
+    quantifier : any module x -> xi, a real number of any sign and size for each prediction (or each output: see
+        `JointLoss` for the shapes). None: the architecture of the regressor, one output, weights of its own.
+    trunk : a module both share.
+    criterion : the joint loss the pair is trained with, and which gives xi its meaning.
+    per_output : the quantifier that is made has as many outputs as the regressor.
+
+    `standardise(data)` lets the pair work on standardised inputs and targets and answer in the user's units; lam is
+    then in units of the loss of missing by one standard deviation of y, as in `PairRegressor`.
+    """
+
+    loss_scale: Tensor
+
+    def __init__(
+        self,
+        regressor: nn.Module,
+        quantifier: nn.Module | None = None,
+        trunk: nn.Module | None = None,
+        *,
+        criterion: JointLoss | None = None,
+        per_output: bool = False,
+    ) -> None:
+        super().__init__()
+        for name, part in (("regressor", regressor), ("quantifier", quantifier), ("trunk", trunk)):
+            if not (isinstance(part, nn.Module) or (part is None and name != "regressor")):
+                raise TypeError(f"{name} must be a torch.nn.Module, got {type(part).__name__}.")
+        self.trunk = trunk
+        self.regressor = regressor
+        self.quantifier = quantifier_like(regressor, per_output) if quantifier is None else quantifier
+        self.criterion = JointLoss() if criterion is None else criterion
+        self.scaling: Scaling | None = None
+        self.keep("loss_scale", 1.0)
+        self.history = pd.DataFrame()
+
+    def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
+        """The prediction, in the target's units, and xi."""
+        if self.scaling is not None:
+            dtype = next((p.dtype for p in self.parameters()), torch.float32)
+            x = (self.scaling.inputs(x[0], dtype), *x[1:])
+        seen = x if self.trunk is None else (self.trunk(*x),)
+        y_pred, xi = self.regressor(*seen), self.quantifier(*seen)
+        return (y_pred if self.scaling is None else self.scaling.outputs(y_pred)), xi
+
+    def expected_loss(self, xi: Tensor) -> Tensor:
+        """What the quantifier says the loss will be, in the units of the loss."""
+        return self.loss_scale.to(xi.device) * self.criterion.expected_loss(xi.double())
+
+    # ------------------------------------------------------------ units
+
+    def standardise(self, data: Any) -> Self:
+        """Learn mean and spread of inputs and targets from `data`, as `fit_pair` takes it, by one pass over it."""
+        of_x, of_y = moments((first(batch.x), batch.y) for batch in rows_of(data))
+        self.scaling = Scaling(of_x.mean, of_x.spread, of_y.mean, of_y.spread).to(device_of(self))
+        batch = next(rows_of(data, 2))
+        with torch.no_grad(), evaluating(self):
+            xi = self(*inputs_on(batch.x, device_of(self)))[1]
+        self.criterion.measure_by(self.scaling, batch.y.shape, xi.shape)
+        return self
+
+    def scaled_like(self, other: "Pair") -> Self:
+        """Take the standardisation of another pair, and the unit of its losses."""
+        self.scaling = copy.deepcopy(other.scaling)
+        self.criterion.keep("unit", other.criterion.unit)
+        return self
+
+    def set_criterion(self, criterion: JointLoss) -> Self:
+        """Train with another criterion from now on; a pair that was standardised is to be standardised again."""
+        if self.scaling is not None:
+            raise ValueError(
+                "the unit of the losses belongs to the criterion: give the Pair its criterion, then standardise."
+            )
+        self.criterion = criterion
+        return self
+
+    def recalibrate(self, data: Any) -> Self:
+        """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
+        realised, expected = torch.zeros(()), torch.zeros(())
+        self.loss_scale.fill_(1.0)
+        for batch, y_pred, xi in self._answers(data):
+            realised = realised + self.criterion.losses(y_pred, xi, batch.y.to(xi.device)).double().sum().cpu()
+            expected = expected + self.expected_loss(xi).sum().cpu()
+        if not (expected > 0 and torch.isfinite(expected) and torch.isfinite(realised)):
+            raise ValueError(f"cannot recalibrate: realised losses add up to {realised:g}, expected ones {expected:g}.")
+        self.loss_scale.fill_(float(realised / expected))
+        return self
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *others: Any) -> None:
+        if self.scaling is None and f"{prefix}scaling.x_mean" in state_dict:
+            self.scaling = Scaling().to(device_of(self))
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
+    # ------------------------------------------------------------ answers
+
+    def predict(self, x: Any, batch_size: int = BATCH) -> Prediction:
+        """Predictions and their expected loss, as arrays; dropout is off, and nothing of the module changes."""
+        answers = [(y_pred, xi) for _, y_pred, xi in self._answers(x, batch_size, labelled=False)]
+        mean = np.concatenate([array(y_pred) for y_pred, _ in answers])
+        expected = by_row(np.concatenate([array(self.expected_loss(xi)) for _, xi in answers]), mean)
+        return Prediction(mean, expected, expected, np.zeros_like(expected), self.criterion.measure)
+
+    def to_estimator(self, kind: Any) -> Any:
+        """What `PairRegressor.from_torch` calls."""
+        from aleator.torch.exchange import from_torch
+
+        return from_torch(self, kind)
+
+    def _answers(
+        self, data: Any, batch_size: int = BATCH, labelled: bool = True
+    ) -> Iterator[tuple[Batch, Tensor, Tensor]]:
+        with torch.no_grad(), evaluating(self):
+            for batch in rows_of(data, batch_size, labelled):
+                yield batch, *self(*inputs_on(batch.x, device_of(self)))
+
+
+# ---------------------------------------------------------------- a quantifier like the regressor
+
+
+def quantifier_like(regressor: nn.Module, per_output: bool = False) -> nn.Module:
+    """The architecture of `regressor` with fresh weights, and one output unless `per_output`."""
+    quantifier = copy.deepcopy(regressor)
+    weighty = [
+        (name, m) for name, m in quantifier.named_modules() if next(m.parameters(recurse=False), None) is not None
+    ]
+    if not weighty:
+        raise ValueError("a regressor without parameters has no architecture to copy: give the quantifier.")
+    last, layer = _last(quantifier)
+    for name, module in weighty:
+        reset = getattr(module, "reset_parameters", None) or getattr(module, "_reset_parameters", None)
+        if reset is None:
+            raise ValueError(
+                f"{type(module).__name__} ({name or 'the regressor'}) has no reset_parameters(), so it cannot be given "
+                "fresh weights: give the quantifier."
+            )
+        reset()
+    if per_output:
+        return quantifier
+    fresh = _with_one_output(layer)
+    if last == "":
+        return fresh
+    parent, _, own = last.rpartition(".")
+    quantifier.get_submodule(parent).register_module(own, fresh)
+    return quantifier
+
+
+_OUTPUTS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def _last(module: nn.Module) -> tuple[str, nn.Module]:
+    """The layer that makes the output: the last linear or convolutional one, with nothing that bends it behind it."""
+    leaves = [(name, m) for name, m in module.named_modules() if next(m.children(), None) is None]
+    places = [k for k, (_, m) in enumerate(leaves) if isinstance(m, _OUTPUTS)]
+    if not places:
+        raise ValueError("the regressor has no linear or convolutional layer to end in: give the quantifier.")
+    for _, behind in leaves[places[-1] + 1 :]:
+        if not isinstance(behind, (nn.Identity, nn.Flatten, nn.Unflatten)):
+            raise ValueError(
+                f"the regressor has {type(behind).__name__} behind its last linear layer, and a quantifier must be "
+                "free to say any real number: give the quantifier."
+            )
+    return leaves[places[-1]]
+
+
+def _with_one_output(layer: Any) -> nn.Module:
+    bias, where = layer.bias is not None, {"device": layer.weight.device, "dtype": layer.weight.dtype}
+    if isinstance(layer, nn.LazyLinear):
+        return nn.LazyLinear(1, bias)
+    if isinstance(layer, nn.Linear):
+        return nn.Linear(layer.in_features, 1, bias, **where)
+    kind: type[nn.Module] = type(layer)
+    return kind(
+        layer.in_channels, 1, layer.kernel_size, layer.stride, layer.padding, layer.dilation, 1, bias,
+        layer.padding_mode, **where,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- from tensors to arrays
+
+
+def device_of(module: nn.Module) -> torch.device:
+    return next((p.device for p in module.parameters()), torch.device("cpu"))
+
+
+def first(x: Tensor | tuple[Tensor, ...]) -> Tensor:
+    return x if isinstance(x, Tensor) else x[0]
+
+
+def inputs_on(x: Any, device: torch.device) -> tuple[Tensor, ...]:
+    """The inputs of a module, one or several, on its device."""
+    return tuple(part.to(device, non_blocking=True) for part in (x if isinstance(x, (tuple, list)) else (x,)))
+
+
+@contextmanager
+def evaluating(*modules: nn.Module) -> Iterator[None]:
+    """Dropout off, statistics frozen; afterwards each part as it was."""
+    modes = [(part, part.training) for module in modules for part in module.modules()]
+    for module in modules:
+        module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def array(values: Tensor) -> NDArray[np.float64]:
+    return values.detach().double().cpu().numpy()
+
+
+def by_row(expected: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The expected loss (n, 1) of several outputs together as (n,), as the estimators have it."""
+    alone = expected.ndim == 2 and expected.shape[1] == 1 and mean.shape[1] > 1
+    return expected[:, 0] if alone else expected

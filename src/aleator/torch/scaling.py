@@ -1,0 +1,69 @@
+"""Standardisation that travels with a model: inputs in, predictions out, both in the user's units."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aleator.engine.kernels import FARTHEST
+from aleator.torch.exact import ExactModule
+
+
+class Scaling(ExactModule):
+    """x -> (x - x_mean) / x_spread before the networks, y_r -> y_mean + y_spread y_r after them, in float64.
+
+    Columns of a table, x (n, d) and y (n,) or (n, m), each have their own; images, signals and fields one in common. An
+    input that never changes has spread 0; it is then ignored, also where it changes later.
+    """
+
+    x_mean: Tensor
+    x_spread: Tensor
+    y_mean: Tensor
+    y_spread: Tensor
+
+    def __init__(self, x_mean: Any = 0.0, x_spread: Any = 1.0, y_mean: Any = 0.0, y_spread: Any = 1.0) -> None:
+        super().__init__()
+        parts = {"x_mean": x_mean, "x_spread": x_spread, "y_mean": y_mean, "y_spread": y_spread}
+        for name, values in parts.items():
+            self.keep(name, values)
+
+    def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """What the networks see; new rows that lie very far out stop at `FARTHEST` deviations and stay finite."""
+        scale = torch.where(self.x_spread > 1e-300, 1.0 / self.x_spread, 0.0)
+        return ((x.to(scale.dtype) - self.x_mean) * scale).clamp(-FARTHEST, FARTHEST).to(dtype)
+
+    def outputs(self, y_r: Tensor) -> Tensor:
+        """What the regressor says in the target's units."""
+        return self.y_mean + self.y_spread * y_r.to(self.y_mean.dtype)
+
+
+class Moments:
+    """Mean and standard deviation over batches, for each column of a table, or for all numbers of anything else."""
+
+    def __init__(self) -> None:
+        self.count, self.mean, self.squares = 0, torch.tensor(0.0), torch.tensor(0.0)
+
+    def add(self, batch: Tensor) -> None:
+        """Take in a batch, by the rule of Chan et al. for merging two sets."""
+        values = batch.detach().double().cpu()
+        values = values if values.ndim == 2 else values.reshape(-1)
+        count, mean = len(values), values.mean(0)
+        gap, total = mean - self.mean, self.count + count
+        self.squares = self.squares + (values - mean).square().sum(0) + gap.square() * self.count * count / total
+        self.mean, self.count = self.mean + gap * count / total, total
+
+    @property
+    def spread(self) -> Tensor:
+        """Standard deviation; 0 for what never changes."""
+        variance = self.squares / self.count
+        return torch.where(variance > 1e-28 * self.mean.square(), variance.sqrt(), 0.0)
+
+
+def moments(batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[Moments, Moments]:
+    """Those of the inputs and of the targets."""
+    of_x, of_y = Moments(), Moments()
+    for x, y in batches:
+        of_x.add(x)
+        of_y.add(y)
+    return of_x, of_y

@@ -1,0 +1,442 @@
+"""A trainer for those who have no loop of their own: `fit_pair` for one pair, `fit_ensemble` for several at once.
+
+    for epoch: for batch: joint loss -> gradient -> clip -> step;  then validation, history, the best weights
+
+Everything random in it is a function of the seed, the epoch and the step, so a training that was stopped at any step
+goes on from its checkpoint to the same bits. Under `torchrun` each process takes its part of every batch, and the
+gradients are averaged (DistributedDataParallel): the result is that of one process but for rounding.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Adam, Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from aleator.engine import DivergenceError
+from aleator.estimators.fitting import progress
+from aleator.torch import checkpoint as files
+from aleator.torch.batches import Batch, Rows, read, seed_of
+from aleator.torch.criterion import JointLoss
+from aleator.torch.distributed import World, world
+from aleator.torch.ensemble import Ensemble
+from aleator.torch.members import Alone, Stacked, State
+from aleator.torch.pair import Pair, device_of, evaluating, inputs_on
+
+MakeOptimizer = Callable[[Any], Optimizer]
+MakeScheduler = Callable[[Optimizer], LRScheduler]
+SUMS = ("joint_loss", "loss", "expected_loss", "score")  # what is averaged over an epoch, for each member
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """The parameters of `fit_pair`, checked."""
+
+    epochs: int = 100
+    optimizer: MakeOptimizer | Optimizer | None = None
+    scheduler: MakeScheduler | LRScheduler | None = None
+    scheduler_step: str = "epoch"
+    standardise: bool = False
+    batch_size: int = 64
+    validation: Any = None
+    patience: int | None = None
+    device: str | torch.device | None = None
+    autocast: torch.dtype | None = None
+    clip: float | None = None
+    seed: int = 0
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_every: float = 60.0
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("batch_size", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not (isinstance(value, int) and not isinstance(value, bool) and value >= least):
+                raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}.")
+        if self.scheduler_step not in ("epoch", "batch"):
+            raise ValueError(f"scheduler_step must be 'epoch' or 'batch', got {self.scheduler_step!r}.")
+        if self.patience is not None and (self.validation is None or self.patience < 1):
+            raise ValueError("patience stops training when validation=(x, y) no longer improves: give it, and >= 1.")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be positive, got {self.clip!r}.")
+
+
+def fit_pair(
+    pair: Pair,
+    data: Any,
+    *,
+    epochs: int = 100,
+    optimizer: MakeOptimizer | Optimizer | None = None,
+    scheduler: MakeScheduler | LRScheduler | None = None,
+    scheduler_step: str = "epoch",
+    criterion: JointLoss | None = None,
+    standardise: bool = False,
+    batch_size: int = 64,
+    validation: Any = None,
+    patience: int | None = None,
+    device: str | torch.device | None = None,
+    autocast: torch.dtype | None = None,
+    clip: float | None = None,
+    seed: int = 0,
+    checkpoint: str | PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
+    verbose: bool = False,
+) -> Pair:
+    """Train a pair on its joint loss, in place, and return it with `pair.history`.
+
+    data, validation : (x, y) or (x, y, weight) as tensors or arrays, a Dataset, a DataLoader, an iterable of batches.
+    optimizer : a function of the parameters, such as `functools.partial(torch.optim.SGD, lr=0.1)`, or an optimizer;
+        None for Adam with its defaults. scheduler : likewise, of the optimizer; moved on after each `scheduler_step`.
+    criterion : replaces the pair's own. standardise : `pair.standardise(data)` first, unless that was done.
+    validation, patience : losses on other rows, into the history; with patience training stops when they have not
+        improved for so many epochs, and the best weights are kept. What is judged is the joint loss, or, where lam
+        follows a schedule, the score L / e + ln e of the expected loss e, which compares from epoch to epoch.
+    device : where to train; None leaves the pair where it is. autocast : torch.bfloat16 or torch.float16.
+    clip : longest gradient. seed : of the order of the rows and of dropout; the weights' start is the pair's own.
+    checkpoint : a file from which training goes on if it is there, written every `checkpoint_every` seconds (0: after
+        every step) and at the end. Data, seed and settings must be the same; `epochs` may be more.
+    verbose : show a progress bar.
+
+    `pair.history` is a DataFrame by epoch, in the units of the loss: joint_loss, loss and expected_loss on the training
+    rows, validation_* on the others, and the learning rate.
+    """
+    training = Training(
+        epochs=epochs, optimizer=optimizer, scheduler=scheduler, scheduler_step=scheduler_step, standardise=standardise,
+        batch_size=batch_size, validation=validation, patience=patience, device=device, autocast=autocast, clip=clip,
+        seed=seed, checkpoint=checkpoint, checkpoint_every=checkpoint_every, verbose=verbose,
+    )  # fmt: skip
+    if criterion is not None:
+        pair.set_criterion(criterion)
+    if device is not None:
+        pair.to(device)
+    if standardise and pair.scaling is None:
+        pair.standardise(data)
+    pair.history = _train(Alone(pair), pair.criterion, data, training).drop(columns="member")
+    return pair
+
+
+def fit_ensemble(make_pair: Callable[[int], Pair], k: int, data: Any, **training: Any) -> Ensemble:
+    """Train k pairs at once, all members in one vectorised step, and return them as an `Ensemble`.
+
+    `make_pair(number)` makes each, of one architecture with weights of its own. All further parameters are those of
+    `fit_pair`; the optimizer is a function, and works on the members' weights stacked, so it must be one that treats
+    every number by itself (SGD, Adam, AdamW, RMSprop). Members see the same batches, and each stops by its own
+    validation. Modules that cannot be vectorised, such as those with dropout, are called one after the other.
+    """
+    settings = Training(**training)
+    if isinstance(settings.optimizer, Optimizer) or isinstance(settings.scheduler, (LRScheduler, ReduceLROnPlateau)):
+        raise ValueError("fit_ensemble stacks the members' weights: give functions that make optimizer and scheduler.")
+    if not (isinstance(k, int) and k >= 1):
+        raise ValueError(f"k must be a whole number of members >= 1, got {k!r}.")
+    pairs = [_made(make_pair, number, settings.device) for number in range(k)]
+    if settings.standardise and pairs[0].scaling is None:
+        pairs[0].standardise(data)
+        for pair in pairs[1:]:
+            pair.scaled_like(pairs[0])
+    ensemble = Ensemble(pairs)
+    stacked = Stacked(pairs)
+    ensemble.history = _train(stacked, ensemble.criterion(), data, settings)
+    stacked.into(pairs)
+    return ensemble
+
+
+def _made(make_pair: Callable[[int], Pair], number: int, device: Any) -> Pair:
+    pair = make_pair(number)
+    if not isinstance(pair, Pair):
+        raise TypeError(f"make_pair({number}) must make a Pair, and makes a {type(pair).__name__}.")
+    return pair if device is None else pair.to(device)
+
+
+# ---------------------------------------------------------------- the loop
+
+
+@dataclass
+class Progress:
+    """How far training has come, and the best weights so far: all that a checkpoint holds beside torch's own states."""
+
+    epoch: int = 0
+    step: int = 0  # within the epoch
+    sums: dict[str, Any] = field(default_factory=dict)
+    best: Any = None  # (K,)
+    best_epoch: Any = None
+    stopped: bool = False
+    kept: State = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def _train(model: Alone | Stacked, criterion: JointLoss, data: Any, training: Training) -> pd.DataFrame:
+    """Train the members of `model`, which end with their best weights; returns their history."""
+    run = _Run(model, criterion, data, training, world())
+    run.restore()
+    with _random_states(run.device):
+        while run.progress.epoch < training.epochs and not run.progress.stopped:
+            run.epoch()
+    run.finish()
+    return pd.DataFrame(run.progress.history)
+
+
+class _Run:
+    """One training: what is trained, by what, and how far it has come."""
+
+    def __init__(
+        self, model: Alone | Stacked, criterion: JointLoss, data: Any, training: Training, world: World
+    ) -> None:
+        self.model, self.criterion, self.training, self.world = model, criterion, training, world
+        self.device = device_of(model)
+        criterion.to(self.device)
+        self.data = read(data, training.batch_size, training.seed)
+        self.held = None if training.validation is None else read(training.validation, 1024, 0, shuffle=False)
+        self.optimizer = _optimizer(training, model)
+        self.scheduler = _scheduler(training, self.optimizer)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=training.autocast is torch.float16)
+        self.progress = Progress(best=torch.full((model.size,), torch.inf), best_epoch=torch.zeros(model.size))
+        self.called: nn.Module = DistributedDataParallel(model) if world.size > 1 else model
+        self.written = time.monotonic()
+
+    def epoch(self) -> None:
+        """The rest of the current epoch."""
+        now = self.progress
+        self.criterion.set_epoch(now.epoch)
+        self.called.train()
+        now.sums = now.sums or {name: torch.zeros(self.model.size, dtype=torch.float64) for name in (*SUMS, "weight")}
+        begin = now.step if isinstance(self.data, Rows) else 0  # batches that somebody else makes are made again
+        batches = self.data.epoch(now.epoch, self.world, begin)
+        bar, tick = progress(self._shown, f"epoch {now.epoch + 1} of {self.training.epochs}", self.data.steps or 0)
+        with bar:
+            tick(now.step)
+            for step in itertools.count(begin):
+                self.draw_from(step)  # the order of a loader without a seed, augmentation, dropout
+                batch, rows = next(batches, (None, 0))
+                if batch is None:
+                    break
+                if step < now.step:
+                    continue
+                self.step(batch.to(self.device), rows)
+                now.step += 1
+                tick(1)
+                self.save_sometimes()
+        if now.step == 0:
+            raise ValueError(
+                f"data gave no batch in epoch {now.epoch + 1}; a generator can be read only once: give a list, a "
+                "Dataset or a DataLoader."
+            )
+        self.end_epoch()
+
+    def draw_from(self, number: int) -> None:
+        """What is drawn from now on depends on seed, epoch, this number and the process, and on nothing before."""
+        _seed(self.device, self.training.seed, self.progress.epoch, number, self.world.rank)
+
+    def step(self, batch: Batch, rows: int) -> None:
+        """One step of the optimizer on a batch, which all processes together have `rows` rows of."""
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, self.training.autocast, enabled=self.training.autocast is not None):
+            y_pred, xi = self.called(*inputs_on(batch.x, self.device))
+        objective, sums = self.measured(y_pred, xi, batch, rows)
+        if not torch.isfinite(sums["joint_loss"]).all():
+            member = int((~torch.isfinite(sums["joint_loss"])).nonzero()[0])
+            raise DivergenceError(
+                f"training diverged: the joint loss of member {member} is {float(sums['joint_loss'][member]):g} in "
+                f"epoch {self.progress.epoch + 1}, step {self.progress.step + 1}. Lower the learning rate, set clip, "
+                "or standardise; look for inputs and targets that are not finite."
+            )
+        self.scaler.scale(objective).backward()  # type: ignore[no-untyped-call]
+        self.scaler.unscale_(self.optimizer)
+        if self.training.clip is not None:
+            self.model.clip(self.training.clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        if self.scheduler is not None and self.training.scheduler_step == "batch":
+            self.scheduler.step()
+        for name, value in sums.items():
+            self.progress.sums[name] += value
+
+    def measured(self, y_pred: Tensor, xi: Tensor, batch: Batch, rows: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """The objective, the sum over members of their mean joint loss; and sums over the rows for each member (K,).
+
+        Of several processes each has a part of the rows. Averaging their gradients gives that of the whole batch if
+        each divides by its share of all weight, not by its own.
+        """
+        y = batch.y.expand(self.model.size, *batch.y.shape)
+        value, L = self.criterion.parts(y_pred, xi, y)  # (K, n, ...)
+        weight = torch.ones(len(batch), device=value.device) if batch.weight is None else batch.weight
+        total = rows if batch.weight is None else float(self.world.summed(weight.double().sum()))
+        per_row = max(value[0, 0].numel(), 1) if len(batch) else 1
+        weighted = (weight.reshape(1, -1, *[1] * (value.ndim - 2)) * value).flatten(1).sum(1)  # (K,)
+        objective = weighted.sum() * (self.world.size / (total * per_row))
+        with torch.no_grad():
+            e = self.criterion.expected_loss(xi.double())
+            each = {"joint_loss": value * self.criterion.unit, "loss": L, "expected_loss": e}
+            if not self.called.training:
+                each["score"] = L / e + e.log()
+            w = weight.double().reshape(1, -1, *[1] * (value.ndim - 2))
+            sums = {name: (w * part).flatten(1).sum(1).cpu() for name, part in each.items()}
+            sums["weight"] = weight.double().sum().cpu().expand(self.model.size)
+        return objective, sums
+
+    def end_epoch(self) -> None:
+        """Write the epoch into the history, look at the held rows, move the schedule on."""
+        now = self.progress
+        means = self._means(now.sums)
+        rate = float(self.optimizer.param_groups[0]["lr"])
+        judged = None
+        if self.held is not None:
+            held = self._means(self.on_held())
+            means |= {f"validation_{name}": values for name, values in held.items()}
+            judged = held["score" if self.criterion.schedule else "joint_loss"]
+            self.judge(judged)
+        for member in range(self.model.size):
+            row = {name: float(values[member]) for name, values in means.items() if not name.endswith("score")}
+            now.history.append({"member": member, "epoch": now.epoch + 1, **row, "learning_rate": rate})
+        if self.scheduler is not None and self.training.scheduler_step == "epoch":
+            watched = means["joint_loss"] if judged is None else judged
+            plateau = isinstance(self.scheduler, ReduceLROnPlateau)
+            self.scheduler.step(float(watched.mean())) if plateau else self.scheduler.step()
+        now.epoch, now.step, now.sums = now.epoch + 1, 0, {}
+
+    def on_held(self) -> dict[str, Tensor]:
+        """Sums over the rows held out; of several processes each looks at its part."""
+        assert self.held is not None
+        total = {name: torch.zeros(self.model.size, dtype=torch.float64) for name in (*SUMS, "weight")}
+        with torch.no_grad(), evaluating(self.model):
+            for batch, rows in self.held.epoch(self.progress.epoch, self.world):
+                there = batch.to(self.device)
+                y_pred, xi = self.model(*inputs_on(there.x, self.device))
+                for name, value in self.measured(y_pred, xi, there, rows)[1].items():
+                    total[name] += value
+        return total
+
+    def judge(self, judged: Tensor) -> None:
+        """Keep the best weights of each member, and stop when none has improved for long."""
+        now, patience = self.progress, self.training.patience
+        if patience is None:
+            return
+        if not torch.isfinite(judged).all():
+            raise DivergenceError(f"the loss on the validation rows is not finite after epoch {now.epoch + 1}.")
+        waiting = now.epoch - now.best_epoch < patience  # a member that had enough of it does not come back
+        better = (judged < now.best) & waiting
+        self.model.keep(now.kept, better)
+        now.best = torch.where(better, judged.to(now.best.dtype), now.best)
+        now.best_epoch = torch.where(better, float(now.epoch), now.best_epoch)
+        now.stopped = bool((now.epoch - now.best_epoch >= patience).all())
+
+    def finish(self) -> None:
+        if self.progress.kept:
+            self.model.load_state_dict(self.progress.kept)
+        self.save()
+
+    def _means(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        together = self.world.summed(torch.stack([sums[name] for name in (*SUMS, "weight")]))
+        means = together[:-1] / together[-1]
+        return dict(zip(SUMS, means, strict=True))
+
+    @property
+    def _shown(self) -> bool:
+        return self.training.verbose and self.world.rank == 0
+
+    # ------------------------------------------------------------ checkpoints
+
+    def restore(self) -> None:
+        """Go on from the checkpoint, if there is one: the first process reads it for all."""
+        if self.training.checkpoint is None:
+            return
+        path = Path(self.training.checkpoint)
+        content = self.world.from_first(path.read_bytes() if self.world.rank == 0 and path.exists() else None)
+        if content is None:
+            return
+        tree = files.load(content, str(path))
+        for name, now in self.same().items():
+            if tree["same"].get(name) != now:
+                raise ValueError(
+                    f"the checkpoint {path} is of another training: {name} was {tree['same'].get(name)!r} and is "
+                    f"{now!r}. Remove it to begin anew."
+                )
+        self.model.load_state_dict(tree["model"])
+        self.optimizer.load_state_dict(tree["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(tree["scheduler"])
+        self.scaler.load_state_dict(tree["scaler"])
+        self.progress = Progress(**tree["progress"])
+
+    def save_sometimes(self) -> None:
+        if time.monotonic() - self.written >= self.training.checkpoint_every:
+            self.save()
+
+    def save(self) -> None:
+        if self.training.checkpoint is None or self.world.rank != 0:
+            return
+        states = {
+            "same": self.same(),
+            "model": dict(self.model.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": {} if self.scheduler is None else self.scheduler.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "progress": vars(self.progress),
+        }
+        files.save(self.training.checkpoint, states)
+        self.written = time.monotonic()
+
+    def same(self) -> dict[str, Any]:
+        """What must not change between a checkpoint and going on from it."""
+        training, data = self.training, self.data
+        return {
+            "seed": training.seed,
+            "batch_size": training.batch_size if isinstance(data, Rows) else None,
+            "rows": len(data.data) if isinstance(data, Rows) else None,
+            "members": self.model.size,
+            "optimizer": type(self.optimizer).__name__,
+            "scheduler": type(self.scheduler).__name__,
+            "loss": self.criterion.measure.name,
+            "coupling": self.criterion.coupling.name,
+            "lam": "schedule" if self.criterion.schedule else self.criterion.lam.tolist(),
+            "parameters": [list(values.shape) for values in self.model.parameters()],
+            "patience": training.patience,
+            "clip": training.clip,
+        }
+
+
+def _optimizer(training: Training, model: nn.Module) -> Optimizer:
+    made = training.optimizer
+    if isinstance(made, Optimizer):
+        held = {id(p) for group in made.param_groups for p in group["params"]}
+        if not any(id(p) in held for p in model.parameters()):
+            raise ValueError("the optimizer holds none of the pair's parameters.")
+        return made
+    trained = [p for p in model.parameters() if p.requires_grad]
+    if not trained:
+        raise ValueError("the pair has no parameters to train.")
+    return Adam(trained) if made is None else made(trained)
+
+
+def _scheduler(training: Training, optimizer: Optimizer) -> Any:
+    made = training.scheduler
+    if made is None or isinstance(made, (LRScheduler, ReduceLROnPlateau)):
+        return made
+    return made(optimizer)
+
+
+# ---------------------------------------------------------------- chance
+
+
+@contextmanager
+def _random_states(device: torch.device) -> Iterator[None]:
+    """Modules draw from torch's global generators: these are given back as they were."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        yield
+
+
+def _seed(device: torch.device, *numbers: int) -> None:
+    """Seed the generators, inside of `_random_states`: what is drawn depends on these numbers alone."""
+    seed = seed_of(*numbers)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed formats a traceback each time
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
