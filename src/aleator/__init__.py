@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, Prediction
     from aleator.models import load
+    from aleator.onnx import export_onnx
 
 __version__ = "0.1.0"
-__all__ = ["LossQuantifier", "PairEnsemble", "PairRegressor", "Prediction", "load"]
+__all__ = ["LossQuantifier", "PairEnsemble", "PairRegressor", "Prediction", "export_onnx", "load"]
+_ELSEWHERE = {"load": "aleator.models", "export_onnx": "aleator.onnx"}
 
 _MODULES = (
     "baselines",
@@ -24,6 +26,7 @@ _MODULES = (
     "metrics",
     "mixtures",
     "models",
+    "onnx",
     "plots",
     "theory",
     "torch",
@@ -32,7 +35,7 @@ _MODULES = (
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module("aleator.models" if name == "load" else "aleator.estimators"), name)
+        return getattr(import_module(_ELSEWHERE.get(name, "aleator.estimators")), name)
     if name in _MODULES:
         return import_module(f"aleator.{name}")
     raise AttributeError(f"module 'aleator' has no attribute {name!r}")

@@ -3,6 +3,11 @@
 Needs the extra `aleator[torch]`; nothing else of aleator imports torch.
 """
 
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("aleator.torch needs the extra: pip install 'aleator[torch]'.") from error
+
 from aleator.torch.criterion import JointLoss
 from aleator.torch.distributed import distributed
 from aleator.torch.ensemble import Ensemble

@@ -1,6 +1,7 @@
 """Several torch pairs as a mixture: what they disagree on is the epistemic part (paper, sec. 4)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,9 @@ class Ensemble(nn.Module):
         self.history = pd.DataFrame()
 
     @property
-    def pairs(self) -> Iterator[Pair]:
+    def pairs(self) -> list[Pair]:
         """The members."""
-        return (pair for pair in self.members if isinstance(pair, Pair))
+        return [pair for pair in self.members if isinstance(pair, Pair)]
 
     def criterion(self) -> JointLoss:
         """One criterion for outputs stacked along the first dimension, each member with its own lam."""
@@ -49,6 +50,12 @@ class Ensemble(nn.Module):
         """The mean of the members and its expected loss, in aleatoric and epistemic parts."""
         said = [pair.predict(x, batch_size) for pair in self.pairs]
         mu, expected = np.stack([one.mean for one in said]), np.stack([one.expected_loss for one in said])
-        measure = next(self.pairs).criterion.measure
+        measure = self.pairs[0].criterion.measure
         mean, aleatoric, epistemic = mixtures.of(measure)(mu, expected)
         return Prediction(mean, aleatoric + epistemic, aleatoric, epistemic, measure)
+
+    def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:
+        """What `aleator.export_onnx` calls."""
+        from aleator.torch.answers import export
+
+        export(self, path, example)

@@ -50,8 +50,8 @@ def pinball(q: float) -> TorchLoss:
 
 def logcosh(y_pred: Tensor, y: Tensor) -> Tensor:
     r = (y_pred - y).abs()
-    near, far = r.clamp(max=1.0), r.clamp(min=1.0)  # cosh r = 1 + 2 sinh^2(r/2): no difference of nearly equal numbers
-    small = torch.log1p(2.0 * torch.sinh(0.5 * near).square())
+    near, far = r.clamp(max=1.0), r.clamp(min=1.0)
+    small = torch.log1p(0.5 * torch.expm1(near).square() * torch.exp(-near))  # cosh r - 1 = (e^r - 1)^2 / (2 e^r)
     return torch.where(r < 1.0, small, far + torch.log1p(torch.exp(-2.0 * far)) - math.log(2.0))
 
 

@@ -7,6 +7,7 @@ x -> t = trunk(x) -> regressor(t), quantifier(t)  two heads on a shared trunk
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -132,6 +133,12 @@ class Pair(ExactModule):
         from aleator.torch.exchange import from_torch
 
         return from_torch(self, kind)
+
+    def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:
+        """What `aleator.export_onnx` calls."""
+        from aleator.torch.answers import export
+
+        export(self, path, example)
 
     def _answers(
         self, data: Any, batch_size: int = BATCH, labelled: bool = True

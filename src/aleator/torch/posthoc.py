@@ -8,6 +8,7 @@ with all that belongs to it: the length of training by cross-validation, the sca
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -102,7 +103,7 @@ class Quantifier(nn.Module):
         with self._watching() as caught:
             y_pred = self.module(*x)
         features = self._features(x, caught)
-        said = y_pred.reshape(len(y_pred), -1)
+        said = _columns(y_pred)
         seen = torch.cat([features.double(), said.double()], 1) if self.use_prediction else features.double()
         expected = readers(seen)
         shared = expected.shape[1] < said.shape[1]
@@ -126,6 +127,12 @@ class Quantifier(nn.Module):
         self._fitted().recalibrate(*self._table(data, batch_size), method=method)
         self.readers = Readers(self._fitted()).to(device_of(self.module))
         return self
+
+    def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:
+        """What `aleator.export_onnx` calls."""
+        from aleator.torch.answers import export
+
+        export(self, path, example)
 
     def _table(self, data: Any, batch_size: int) -> tuple[Floats, Floats]:
         looked = list(self._looked_at(data, batch_size, labelled=True))
@@ -197,10 +204,11 @@ class Quantifier(nn.Module):
             raise ValueError(f"the module does not call its layer {self.features!r}.")
         while isinstance(made, (tuple, list)):  # recurrent layers give several
             made = made[0]
-        if not isinstance(made, Tensor) or made.ndim == 0 or len(made) != len(first(x)):
+        rows = first(x).shape[0]  # not len(), which would become a constant in ONNX
+        if not isinstance(made, Tensor) or made.ndim == 0 or made.shape[0] != rows:
             got = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
-            raise ValueError(f"features must have one row for each of {len(first(x))} inputs, and are {got}.")
-        flat = made.reshape(len(made), -1)
+            raise ValueError(f"features must have one row for each of {rows} inputs, and are {got}.")
+        flat = _columns(made)
         if flat.shape[1] > MOST_FEATURES:
             raise ValueError(
                 f"the features have {flat.shape[1]} numbers a row, more than {MOST_FEATURES}: give a function that "
@@ -247,14 +255,19 @@ class Readers(ExactModule):
 
     def forward(self, rows: Tensor) -> Tensor:
         seen = self.scaling.inputs(rows, torch.float32)
-        total = torch.zeros(len(rows), len(self.unit), dtype=self.unit.dtype, device=rows.device)
+        said = []
         for member, lam, (low, high) in zip(self.members, self.lams, self.reach, strict=True):
             xi = member(seen).to(self.unit.dtype).clamp(low, high)
-            total = total + lam * self.coupling.level(xi)  # Interpretation 4.1
-        expected = self.unit * total / len(self.members)
+            said.append(lam * self.coupling.level(xi))  # Interpretation 4.1
+        expected = self.unit * torch.stack(said).mean(0)
         if not self.corrections:
             return expected
         return torch.stack([_corrected(c, e) for c, e in zip(self.corrections, expected.T, strict=True)], 1)
+
+
+def _columns(values: Tensor) -> Tensor:
+    """(n,) or (n, ...) as (n, d)."""
+    return values[:, None] if values.ndim == 1 else values.flatten(1)
 
 
 def _corrected(curve: Any, expected: Tensor) -> Tensor:

@@ -1,0 +1,118 @@
+"""Models of torch as ONNX files: one graph from the inputs to the answers, in the user's units."""
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import aleator
+from aleator import files, mixtures
+from aleator.losses import Cost, Loss
+from aleator.torch.batches import tensor
+from aleator.torch.criterion import JointLoss
+from aleator.torch.ensemble import Ensemble
+from aleator.torch.pair import Pair, device_of, evaluating
+from aleator.torch.posthoc import Quantifier
+
+OPSET = 18
+
+
+class Answers(nn.Module):
+    """inputs -> prediction, expected_loss, and epistemic of an ensemble."""
+
+    def __init__(self, model: Pair | Ensemble | Quantifier) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *x: Tensor) -> tuple[Tensor, ...]:
+        if isinstance(self.model, Quantifier):
+            return self.model(*x)  # type: ignore[no-any-return]
+        if isinstance(self.model, Pair):
+            y_pred, xi = self.model(*x)
+            return y_pred, _by_row(self.model.expected_loss(xi), y_pred)
+        answers = [(y_pred, pair.expected_loss(xi)) for pair in self.model.pairs for y_pred, xi in [pair(*x)]]
+        mu = torch.stack([y_pred for y_pred, _ in answers]).double()
+        expected = torch.stack([e for _, e in answers])
+        mean = mu.mean(0)
+        criterion = self.model.pairs[0].criterion
+        epistemic = _apart(criterion, mu, mean.expand_as(mu), expected).mean(0)
+        return mean, _by_row(expected.mean(0) + epistemic, mean), _by_row(epistemic, mean)
+
+
+def _apart(criterion: JointLoss, mu: Tensor, mean: Tensor, expected: Tensor) -> Tensor:
+    """What a member differs from the mean by, as loss: eq. (4.11), (4.12), or the loss between the two."""
+    gap: Tensor = criterion.loss(mean, mu)
+    shared = [k for k in range(1, gap.ndim) if gap.shape[k] != expected.shape[k]]
+    gap = gap.sum(shared, keepdim=True) if shared else gap
+    if mixtures.of(criterion.measure) is mixtures.laplace:
+        return (gap + expected * torch.expm1(-gap / expected)).clamp(min=0.0)
+    return gap
+
+
+def _by_row(loss: Tensor, mean: Tensor) -> Tensor:
+    alone = loss.ndim == 2 and loss.shape[1] == 1 and mean.shape[1] > 1
+    return loss[:, 0] if alone else loss
+
+
+def export(model: Pair | Ensemble | Quantifier, path: str | PathLike[str], example: Any) -> None:
+    """Write the model to one ONNX file; `example` shows the shapes of its inputs, the number of rows is free."""
+    x = _example(model, example)
+    answers = Answers(model)
+    names = ["prediction", "expected_loss", "epistemic"][: 3 if isinstance(model, Ensemble) else 2]
+    inputs = ["X"] if len(x) == 1 else [f"X{k}" for k in range(len(x))]
+    rows = torch.export.Dim("rows")
+    with evaluating(model), torch.no_grad(), _quiet():
+        program = torch.onnx.export(
+            answers, x, dynamo=True, verbose=False, opset_version=OPSET, input_names=inputs, output_names=names,
+            dynamic_shapes=(tuple({0: rows} for _ in x),),
+        )  # fmt: skip
+    assert program is not None
+    proto = program.model_proto
+    measure: Loss | Cost = model.measure if isinstance(model, Quantifier) else _measure(model)
+    facts = {"aleator": aleator.__version__, "model": type(model).__name__, "loss": measure.name}
+    for name, value in facts.items():
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = name, json.dumps(value)
+    with files.whole(path, "ONNX file") as beside:
+        beside.write_bytes(proto.SerializeToString())
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what torch has to say about other versions of itself, and about packages that nobody asked for."""
+    talkers = [logging.getLogger(name) for name in ("torch.onnx._internal.exporter._registration", "onnxscript")]
+    levels = [talker.level for talker in talkers]
+    try:
+        for talker in talkers:
+            talker.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for talker, level in zip(talkers, levels, strict=True):
+            talker.setLevel(level)
+
+
+def _measure(model: Pair | Ensemble) -> Loss | Cost:
+    pair = model if isinstance(model, Pair) else model.pairs[0]
+    return pair.criterion.measure
+
+
+def _example(model: nn.Module, example: Any) -> tuple[Tensor, ...]:
+    if example is None:
+        linear = next((m for m in model.modules() if isinstance(m, nn.Linear)), None)
+        first = next((m for m in model.modules() if list(m.parameters(recurse=False))), None)
+        if linear is None or first is not linear:
+            raise ValueError("export_onnx needs example=, a few inputs that show the shape the module reads.")
+        example = np.zeros((2, linear.in_features), np.float32)
+    parts = tuple(map(tensor, example)) if isinstance(example, (tuple, list)) else (tensor(example),)
+    if len(parts[0]) < 2:  # torch would take one row for a constant
+        parts = tuple(torch.cat([part, part]) for part in parts)
+    return tuple(part[:2].to(device_of(model)) for part in parts)
