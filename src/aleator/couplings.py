@@ -29,6 +29,8 @@ Scalar = Callable[[float], float]
 # A level beyond exp(600) = 1e260 is held there, so that an expected loss in any units stays a number.
 LARGEST_EXPONENT = 600.0
 
+_PLACES = [float(xi) for xi in np.linspace(-20, 20, 161)]  # where couplings are tried
+
 
 @dataclass(frozen=True)
 class Coupling:
@@ -68,43 +70,53 @@ class Coupling:
 
 
 def check(coupling: Coupling) -> None:
-    """Raise a ValueError that names the part of Condition 3.1 that fails, and where."""
-    name = f"coupling {coupling.name!r}"
-    for xi in map(float, np.linspace(-20, 20, 161)):
-        try:
-            f, g, df, dg = (float(part(xi)) for part in (coupling.f, coupling.g, coupling.df, coupling.dg))
-        except (ArithmeticError, ValueError, TypeError) as error:
-            raise ValueError(f"{name} cannot be evaluated at xi={xi:g}: {error}.") from error
-        if not all(map(math.isfinite, (f, g, df, dg))):
-            raise ValueError(f"{name} is not finite at xi={xi:g}: f={f:g}, g={g:g}, df={df:g}, dg={dg:g}.")
-        for part, fine, law in ((f, f > 0, "f > 0"), (df, df > 0, "f' > 0"), (dg, dg < 0, "g' < 0")):
-            if not fine:
-                raise ValueError(f"{name} fails part 1 of the Condition, {law}, at xi={xi:g}: it is {part:g} there.")
-        for function, slope, letter in ((coupling.f, df, "f"), (coupling.g, dg, "g")):
+    """Raise a ValueError that names what is wrong with a coupling, and where."""
+    check_condition(coupling.name, coupling.f, coupling.g, coupling.df, coupling.dg)
+    for function, derivative, letter in ((coupling.f, coupling.df, "f"), (coupling.g, coupling.dg, "g")):
+        for xi in _PLACES:
+            slope = derivative(xi)
             difference = (function(xi + 1e-5) - function(xi - 1e-5)) / 2e-5
             if abs(difference - slope) > 1e-4 * abs(slope) + 1e-7:
                 raise ValueError(
-                    f"{name}: d{letter} is not the derivative of {letter} at xi={xi:g}: "
+                    f"coupling {coupling.name!r}: d{letter} is not the derivative of {letter} at xi={xi:g}: "
                     f"d{letter}={slope:g}, finite difference {difference:g}."
                 )
+
+
+def check_condition(name: str, f: Scalar, g: Scalar, df: Scalar, dg: Scalar) -> None:
+    """Raise a ValueError that names the part of Condition 3.1 that fails, and where."""
+    for xi in _PLACES:
+        try:
+            values = [float(part(xi)) for part in (f, g, df, dg)]
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise ValueError(f"coupling {name!r} cannot be evaluated at xi={xi:g}: {error}.") from error
+        if not all(map(math.isfinite, values)):
+            told = ", ".join(f"{part}={value:g}" for part, value in zip(("f", "g", "df", "dg"), values, strict=True))
+            raise ValueError(f"coupling {name!r} is not finite at xi={xi:g}: {told}.")
+        weight, _, rise, fall = values
+        for part, fine, law in ((weight, weight > 0, "f > 0"), (rise, rise > 0, "f' > 0"), (fall, fall < 0, "g' < 0")):
+            if not fine:
+                raise ValueError(
+                    f"coupling {name!r} fails part 1 of the Condition, {law}, at xi={xi:g}: it is {part:g} there."
+                )
     for L in (1e-4, 1e-2, 1.0, 1e2, 1e4):
-        _check_minimum(coupling, L)
+        _check_minimum(name, df, dg, L)
 
 
-def _check_minimum(coupling: Coupling, L: float) -> None:
+def _check_minimum(name: str, df: Scalar, dg: Scalar, L: float) -> None:
     """Part 2 at lam = 1: the derivative L df + dg is negative far to the left and positive far to the right."""
     for side, sign in (("left", -1.0), ("right", 1.0)):
         reach = 1.0
         while reach < 1e9:
             try:
-                if sign * (L * coupling.df(sign * reach) + coupling.dg(sign * reach)) > 0:
+                if sign * (L * df(sign * reach) + dg(sign * reach)) > 0:
                     break
             except ArithmeticError:  # beyond what floats can hold, and no minimum so far
                 reach = math.inf
             reach *= 2.0
         else:
             raise ValueError(
-                f"coupling {coupling.name!r} fails part 2 of the Condition: L f + lam g has no finite minimum for "
+                f"coupling {name!r} fails part 2 of the Condition: L f + lam g has no finite minimum for "
                 f"L/lam={L:g}; it keeps falling to the {side}, as far as floats can hold it."
             )
 

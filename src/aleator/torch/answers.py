@@ -43,7 +43,8 @@ class Answers(nn.Module):
         mean = mu.mean(0)
         criterion = self.model.pairs[0].criterion
         epistemic = _apart(criterion, mu, mean.expand_as(mu), expected).mean(0)
-        return mean, _by_row(expected.mean(0) + epistemic, mean), _by_row(epistemic, mean)
+        scale = self.model.loss_scale
+        return mean, _by_row(scale * (expected.mean(0) + epistemic), mean), _by_row(scale * epistemic, mean)
 
 
 def _apart(criterion: JointLoss, mu: Tensor, mean: Tensor, expected: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
+from aleator.torch.chance import seed_of
 from aleator.torch.distributed import World
 
 
@@ -33,11 +34,6 @@ class Batch:
         """The same on a device."""
         x = tuple(part.to(device) for part in self.x) if isinstance(self.x, tuple) else self.x.to(device)
         return Batch(x, self.y.to(device), None if self.weight is None else self.weight.to(device))
-
-
-def seed_of(*numbers: int) -> int:
-    """One seed from several numbers, well mixed."""
-    return int(np.random.SeedSequence(list(numbers)).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 # ---------------------------------------------------------------- rows that can be taken by number

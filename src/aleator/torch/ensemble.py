@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,16 +12,21 @@ from torch import Tensor, nn
 from aleator import mixtures
 from aleator.estimators.prediction import Prediction
 from aleator.losses import Loss
+from aleator.torch.batches import rows_of
 from aleator.torch.criterion import JointLoss
-from aleator.torch.pair import BATCH, Pair
+from aleator.torch.exact import ExactModule
+from aleator.torch.pair import BATCH, Pair, array, ratio
 
 
-class Ensemble(nn.Module):
+class Ensemble(ExactModule):
     """Pairs of one loss. Squared: eq. (4.11) of the paper; absolute: eq. (4.12); others: see `aleator.mixtures`."""
+
+    loss_scale: Tensor
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         super().__init__()
         self.members = nn.ModuleList(pairs)
+        self.keep("loss_scale", 1.0)
         self.history = pd.DataFrame()
 
     @property
@@ -52,7 +57,20 @@ class Ensemble(nn.Module):
         mu, expected = np.stack([one.mean for one in said]), np.stack([one.expected_loss for one in said])
         measure = self.pairs[0].criterion.measure
         mean, aleatoric, epistemic = mixtures.of(measure)(mu, expected)
+        scale = array(self.loss_scale)
+        aleatoric, epistemic = scale * aleatoric, scale * epistemic
         return Prediction(mean, aleatoric + epistemic, aleatoric, epistemic, measure)
+
+    def recalibrate(self, data: Any) -> Self:
+        """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
+        self.loss_scale.fill_(1.0)
+        realised, expected = 0.0, 0.0
+        for batch in rows_of(data):
+            said = self.predict(batch.x)
+            realised += float(said.loss(array(batch.y), said.mean).sum())
+            expected += float(said.expected_loss.sum())
+        self.loss_scale.fill_(ratio(realised, expected))
+        return self
 
     def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:
         """What `aleator.export_onnx` calls."""

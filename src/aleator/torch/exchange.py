@@ -54,7 +54,10 @@ def to_torch(model: PairRegressor | PairEnsemble) -> Pair | Ensemble:
     if not isinstance(model, (PairRegressor, PairEnsemble)) or not hasattr(model, "params_"):
         raise TypeError(f"to_torch takes a fitted PairRegressor or PairEnsemble, got {type(model).__name__}.")
     pairs = [_pair(model, params, lam) for params, lam in zip(model.params_, model.lam_, strict=True)]
-    return pairs[0] if isinstance(model, PairRegressor) else Ensemble(pairs)
+    made = pairs[0] if isinstance(model, PairRegressor) else Ensemble(pairs)
+    scale = torch.as_tensor(_scale(model))
+    made.keep("loss_scale", scale[0] if len(scale) == 1 else scale)
+    return made
 
 
 def _pair(model: Any, params: NDArray[np.float32], lam: float) -> Pair:
@@ -71,8 +74,6 @@ def _pair(model: Any, params: NDArray[np.float32], lam: float) -> Pair:
     scales = model.scaling_
     y_mean, y_spread = (part[0] if model.y_is_1d_ else part for part in (scales.y_mean, scales.y_spread))
     pair.scaling = Scaling(scales.x_mean, scales.x_spread, y_mean, y_spread)
-    scale = torch.as_tensor(_scale(model))
-    pair.keep("loss_scale", scale[0] if len(scale) == 1 else scale)
     return pair
 
 

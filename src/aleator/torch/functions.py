@@ -79,7 +79,7 @@ class OnArrays:
     loss: TorchLoss
 
     def __call__(self, y: Any, y_pred: Any) -> Any:
-        return self.loss(torch.as_tensor(y_pred), torch.as_tensor(y)).detach().numpy()
+        return self.loss(torch.tensor(y_pred), torch.tensor(y)).numpy()
 
     @property
     def __name__(self) -> str:
@@ -148,7 +148,7 @@ def coupling_of(coupling: Any) -> TorchCoupling:
         raise ValueError(f"coupling must be a name or two torch functions (f, g) of xi, got {coupling!r}.")
     f, g = coupling
     own = TorchCoupling("own", f, g, lambda xi: -slope(g)(xi) / slope(f)(xi))  # Interpretation 4.1
-    couplings.Coupling("own", *(_scalar(part) for part in (f, g, slope(f), slope(g))))
+    couplings.check_condition(own.name, *(_scalar(part) for part in (f, g, slope(f), slope(g))))
     return own
 
 

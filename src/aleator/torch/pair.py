@@ -5,6 +5,7 @@ x -> t = trunk(x) -> regressor(t), quantifier(t)  two heads on a shared trunk
 """
 
 import copy
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from aleator.estimators.prediction import Prediction
 from aleator.torch.batches import Batch, rows_of
+from aleator.torch.chance import draw_from, given_back
 from aleator.torch.criterion import JointLoss
 from aleator.torch.exact import ExactModule
 from aleator.torch.scaling import Scaling, moments
@@ -79,9 +81,12 @@ class Pair(ExactModule):
 
     def standardise(self, data: Any) -> Self:
         """Learn mean and spread of inputs and targets from `data`, as `fit_pair` takes it, by one pass over it."""
-        of_x, of_y = moments((first(batch.x), batch.y) for batch in rows_of(data))
-        self.scaling = Scaling(of_x.mean, of_x.spread, of_y.mean, of_y.spread).to(device_of(self))
-        batch = next(rows_of(data, 2))
+        device = device_of(self)
+        with given_back(device):
+            draw_from(device, 0)  # a loader that shuffles shows the rows in the same order each time
+            of_x, of_y = moments((first(batch.x), batch.y) for batch in rows_of(data))
+            batch = next(rows_of(data, 2))
+        self.scaling = Scaling(of_x.mean, of_x.spread, of_y.mean, of_y.spread).to(device)
         with torch.no_grad(), evaluating(self):
             xi = self(*inputs_on(batch.x, device_of(self)))[1]
         self.criterion.measure_by(self.scaling, batch.y.shape, xi.shape)
@@ -104,14 +109,12 @@ class Pair(ExactModule):
 
     def recalibrate(self, data: Any) -> Self:
         """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
-        realised, expected = torch.zeros(()), torch.zeros(())
         self.loss_scale.fill_(1.0)
+        realised, expected = 0.0, 0.0
         for batch, y_pred, xi in self._answers(data):
-            realised = realised + self.criterion.losses(y_pred, xi, batch.y.to(xi.device)).double().sum().cpu()
-            expected = expected + self.expected_loss(xi).sum().cpu()
-        if not (expected > 0 and torch.isfinite(expected) and torch.isfinite(realised)):
-            raise ValueError(f"cannot recalibrate: realised losses add up to {realised:g}, expected ones {expected:g}.")
-        self.loss_scale.fill_(float(realised / expected))
+            realised += float(self.criterion.losses(y_pred, xi, batch.y.to(xi.device)).double().sum())
+            expected += float(self.expected_loss(xi).sum())
+        self.loss_scale.fill_(ratio(realised, expected))
         return self
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *others: Any) -> None:
@@ -240,6 +243,13 @@ def evaluating(*modules: nn.Module) -> Iterator[None]:
 
 def array(values: Tensor) -> NDArray[np.float64]:
     return values.detach().double().cpu().numpy()
+
+
+def ratio(realised: float, expected: float) -> float:
+    """What an expected loss is to be multiplied with; an error if they have nothing to do with each other."""
+    if not (0 < expected < math.inf and 0 <= realised < math.inf):
+        raise ValueError(f"cannot recalibrate: realised losses add up to {realised:g}, expected ones to {expected:g}.")
+    return realised / expected
 
 
 def by_row(expected: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:

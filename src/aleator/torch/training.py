@@ -9,8 +9,7 @@ gradients are averaged (DistributedDataParallel): the result is that of one proc
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -26,7 +25,8 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from aleator.engine import DivergenceError
 from aleator.estimators.fitting import progress
 from aleator.torch import checkpoint as files
-from aleator.torch.batches import Batch, Rows, read, seed_of
+from aleator.torch.batches import Batch, Rows, read
+from aleator.torch.chance import draw_from, given_back
 from aleator.torch.criterion import JointLoss
 from aleator.torch.distributed import World, world
 from aleator.torch.ensemble import Ensemble
@@ -178,7 +178,7 @@ def _train(model: Alone | Stacked, criterion: JointLoss, data: Any, training: Tr
     """Train the members of `model`, which end with their best weights; returns their history."""
     run = _Run(model, criterion, data, training, world())
     run.restore()
-    with _random_states(run.device):
+    with given_back(run.device):
         while run.progress.epoch < training.epochs and not run.progress.stopped:
             run.epoch()
     run.finish()
@@ -234,7 +234,7 @@ class _Run:
 
     def draw_from(self, number: int) -> None:
         """What is drawn from now on depends on seed, epoch, this number and the process, and on nothing before."""
-        _seed(self.device, self.training.seed, self.progress.epoch, number, self.world.rank)
+        draw_from(self.device, self.training.seed, self.progress.epoch, number, self.world.rank)
 
     def step(self, batch: Batch, rows: int) -> None:
         """One step of the optimizer on a batch, which all processes together have `rows` rows of."""
@@ -275,7 +275,7 @@ class _Run:
         objective = weighted.sum() * (self.world.size / (total * per_row))
         with torch.no_grad():
             e = self.criterion.expected_loss(xi.double())
-            each = {"joint_loss": value * self.criterion.unit, "loss": L, "expected_loss": e}
+            each = {"joint_loss": value.double() * self.criterion.unit, "loss": L, "expected_loss": e}
             if not self.called.training:
                 each["score"] = L / e + e.log()
             w = weight.double().reshape(1, -1, *[1] * (value.ndim - 2))
@@ -422,21 +422,3 @@ def _scheduler(training: Training, optimizer: Optimizer) -> Any:
     if made is None or isinstance(made, (LRScheduler, ReduceLROnPlateau)):
         return made
     return made(optimizer)
-
-
-# ---------------------------------------------------------------- chance
-
-
-@contextmanager
-def _random_states(device: torch.device) -> Iterator[None]:
-    """Modules draw from torch's global generators: these are given back as they were."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        yield
-
-
-def _seed(device: torch.device, *numbers: int) -> None:
-    """Seed the generators, inside of `_random_states`: what is drawn depends on these numbers alone."""
-    seed = seed_of(*numbers)
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed formats a traceback each time
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed)

@@ -1,0 +1,619 @@
+"""Pairs of torch modules and their training: engine parity, ensembles at once, resume to the bit, data of any kind."""
+
+import copy
+import functools
+import math
+import types
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from aleator import PairEnsemble, PairRegressor, bundle
+from aleator.engine import DivergenceError, kernels
+from aleator.torch import Ensemble, JointLoss, Pair, fit_ensemble, fit_pair, to_torch
+from aleator.torch.members import Stacked
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(300, 4)).astype(np.float32)
+y = (2 * X[:, 0] + X[:, 1] * rng.normal(size=300)).astype(np.float32)
+DATA = torch.from_numpy(X), torch.from_numpy(y)
+
+
+def mlp(seed=0, outputs=1, dropout=0.0, flat=True):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        ends = [nn.Flatten(0)] if flat else []
+        return nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, outputs), *ends)
+
+
+def make_pair(seed=0, **settings):
+    with torch.random.fork_rng():
+        torch.manual_seed(1000 + seed)
+        return Pair(mlp(seed, **settings))
+
+
+def weights(module):
+    return {name: values.clone() for name, values in module.state_dict().items()}
+
+
+def assert_same(a, b, **tolerance):
+    a, b = weights(a), weights(b)
+    assert a.keys() == b.keys()
+    for name, values in a.items():
+        if tolerance:
+            torch.testing.assert_close(values, b[name], **tolerance)
+        else:
+            assert torch.equal(values, b[name]), name
+
+
+# ---------------------------------------------------------------- pairs
+
+
+def test_the_quantifier_that_is_made_is_like_the_regressor():
+    regressor = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 36, 2))
+    pair = Pair(regressor)
+    assert pair.quantifier[-1].out_features == 1
+    assert pair.quantifier[0].weight.shape == regressor[0].weight.shape
+    assert not torch.equal(pair.quantifier[0].weight, regressor[0].weight)
+    y_pred, xi = pair(torch.zeros(5, 1, 8, 8))
+    assert (y_pred.shape, xi.shape) == ((5, 2), (5, 1))
+    assert Pair(regressor, per_output=True)(torch.zeros(5, 1, 8, 8))[1].shape == (5, 2)
+    dense = Pair(nn.Conv1d(2, 4, 3, padding=1))
+    assert dense(torch.zeros(5, 2, 7))[1].shape == (5, 1, 7)
+    assert Pair(nn.Linear(3, 2)).quantifier.out_features == 1
+    attention = nn.Sequential(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Flatten(), nn.Linear(24, 1))
+    assert Pair(attention)(torch.zeros(4, 3, 8))[1].shape == (4, 1)
+
+
+def test_a_trunk_is_shared():
+    trunk = nn.Linear(4, 6)
+    pair = Pair(nn.Linear(6, 1), nn.Linear(6, 1), trunk)
+    y_pred, xi = pair(DATA[0])
+    torch.testing.assert_close(y_pred, pair.regressor(trunk(DATA[0])))
+    torch.testing.assert_close(xi, pair.quantifier(trunk(DATA[0])))
+    assert sum(p.numel() for p in pair.parameters()) == 30 + 7 + 7
+
+
+class NoReset(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(4))
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.out(x * self.w)
+
+
+def test_a_quantifier_that_cannot_be_made_is_asked_for():
+    with pytest.raises(ValueError, match="ReLU behind its last linear layer"):
+        Pair(nn.Sequential(nn.Linear(4, 1), nn.ReLU()))
+    with pytest.raises(ValueError, match=r"NoReset \(the regressor\) has no reset_parameters"):
+        Pair(NoReset())
+    with pytest.raises(ValueError, match="no linear or convolutional layer"):
+        Pair(nn.Bilinear(2, 2, 1))
+    with pytest.raises(ValueError, match="without parameters"):
+        Pair(nn.Identity())
+    with pytest.raises(TypeError, match="regressor must be a torch.nn.Module, got function"):
+        Pair(lambda x: x)
+
+
+def test_standardised_a_pair_answers_in_the_users_units():
+    for scale in (1e-6, 1.0, 1e30):
+        target = scale * (7.0 + y.astype(np.float64))
+        pair = fit_pair(make_pair(), (X, target), epochs=3, standardise=True)
+        said = pair.predict(X)
+        if scale == 1e-6:
+            first = said
+        np.testing.assert_allclose(said.mean, first.mean * (scale / 1e-6), rtol=1e-4)
+        np.testing.assert_allclose(said.expected_loss, first.expected_loss * (scale / 1e-6) ** 2, rtol=1e-3)
+
+
+def test_the_unit_is_that_of_the_estimators():
+    for loss in ("squared", "absolute", "huber(0.5)", "pinball(0.9)"):
+        target = np.column_stack([y, 10 * y + 3])
+        for per_output in (False, True):
+            model = PairRegressor(loss=loss, epochs=1, per_output=per_output).fit(X, target)
+            pair = Pair(nn.Linear(4, 2), per_output=per_output, criterion=JointLoss(loss)).standardise((X, target))
+            np.testing.assert_allclose(
+                pair.criterion.unit, model.units_.unit if per_output else model.units_.unit[0], rtol=1e-6
+            )
+            np.testing.assert_allclose(pair.scaling.x_mean, model.scaling_.x_mean, atol=1e-7)
+            np.testing.assert_allclose(pair.scaling.y_spread, model.scaling_.y_spread, rtol=1e-6)
+
+
+def test_a_state_dict_carries_the_scaling():
+    pair = fit_pair(make_pair(), (X, y), epochs=1, standardise=True).recalibrate((X, y))
+    fresh = make_pair(5)
+    fresh.load_state_dict(pair.state_dict())
+    assert (fresh.predict(X).expected_loss == pair.predict(X).expected_loss).all()
+    assert (copy.deepcopy(pair).predict(X).mean == pair.predict(X).mean).all()
+    assert pair.bfloat16().criterion.unit.dtype == torch.float64
+
+
+def test_recalibrate_makes_the_scale_right():
+    pair = fit_pair(make_pair(), (X[:200], y[:200]), epochs=60, standardise=True)
+    pair.recalibrate((X[200:], y[200:]))
+    said = pair.predict(X[200:])
+    assert said.expected_loss.mean() == pytest.approx(np.mean((said.mean - y[200:]) ** 2), rel=1e-5)
+
+
+def test_predict_changes_nothing_of_the_module():
+    pair = make_pair(dropout=0.5)
+    pair.quantifier.eval()
+    state, before = weights(pair), torch.get_rng_state()
+    one, two = pair.predict(X), pair.predict(torch.from_numpy(X), batch_size=7)
+    np.testing.assert_allclose(one.mean, two.mean, rtol=1e-5, atol=1e-6)
+    assert pair.regressor.training
+    assert not pair.quantifier.training
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(values, state[name]) for name, values in pair.state_dict().items())
+    loader = DataLoader(TensorDataset(*DATA), batch_size=50)
+    np.testing.assert_allclose(pair.predict(loader).mean, one.mean, rtol=1e-5, atol=1e-6)
+
+
+# ---------------------------------------------------------------- engine and torch
+
+
+@pytest.mark.parametrize("optimizer", ["nesterov", "adam"])
+@pytest.mark.parametrize(
+    ("coupling", "loss", "shape"),
+    [
+        ("sigmoid", "squared", {}),
+        ("softplus", "absolute", {"hidden": (12, 8), "activation": "tanh", "shared_layers": 1}),
+    ],
+)
+def test_500_steps_in_torch_are_500_steps_of_the_engine(optimizer, coupling, loss, shape):
+    settings = {"loss": loss, "coupling": coupling, "optimizer": optimizer, "l2": 0.0, "batch_size": 30, **shape}
+    epochs, rate = 50, 0.01 if optimizer == "nesterov" else 1e-3
+    model = PairRegressor(epochs=epochs, learning_rate=rate, lam=0.3, **settings).fit(X, y)
+    start = copy.deepcopy(model)
+    lesson = start._prepare(X, y, None)
+    seed, rows = lesson.seeds[0], lesson.table.rows
+    start.params_ = model.network_.start(seed)[None]
+    pair = to_torch(start)
+    adam = torch.optim.Adam(pair.parameters(), rate)
+    sgd = torch.optim.SGD(pair.parameters(), rate, momentum=0.9, nesterov=True)
+    steps = {"adam": adam, "nesterov": sgd}[optimizer]
+    for epoch in range(epochs):
+        order = rows.copy()
+        kernels.shuffle(order, np.uint64(seed), epoch)
+        for batch in np.split(order, 10):
+            steps.zero_grad()
+            pair.criterion(*pair(DATA[0][batch]), DATA[1][batch]).backward()
+            steps.step()
+    assert rows.size == 300
+    moved = np.abs(model.params_ - start.params_).max()
+    assert moved > 0.05
+    assert np.abs(PairRegressor.from_torch(pair).params_ - model.params_).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    "shape", [{}, {"hidden": (20, 10), "activation": "tanh"}, {"hidden": (9, 7), "shared_layers": 1}, {"hidden": ()}]
+)
+@pytest.mark.parametrize("target", [y, np.column_stack([y, 1e30 * y.astype(np.float64)])], ids=["one", "two"])
+@pytest.mark.parametrize("per_output", [False, True])
+def test_there_and_back_without_loss(shape, target, per_output):
+    model = PairRegressor(epochs=5, per_output=per_output, dropout=0.1, **shape).fit(1e6 + 100 * X, target)
+    pair = to_torch(model)
+    here, there = model.predict_uncertainty(1e6 + 100 * X), pair.predict(1e6 + 100 * X)
+    spread = target.std(axis=0)
+    assert np.abs((here.mean - there.mean) / spread).max() < 1e-6 * (1 + np.abs(here.mean / spread).max())
+    np.testing.assert_allclose(there.expected_loss, here.expected_loss, rtol=1e-6)
+    back = PairRegressor.from_torch(pair)
+    assert np.array_equal(back.params_, model.params_)
+    again = back.predict_uncertainty(1e6 + 100 * X)
+    assert np.array_equal(again.mean, here.mean)
+    assert np.array_equal(again.expected_loss, here.expected_loss)
+
+
+def test_from_torch_is_a_model_like_any_other(tmp_path):
+    import aleator
+
+    pair = fit_pair(make_pair(), (X[:200], y[:200]), epochs=5)
+    model = PairRegressor.from_torch(pair)
+    np.testing.assert_allclose(model.predict(X), pair.predict(X).mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.predict_loss(X), pair.predict(X).expected_loss, rtol=1e-5)
+    model.save(tmp_path / "m")
+    assert np.array_equal(aleator.load(tmp_path / "m").predict(X), model.predict(X))
+    low, high = model.calibrate(X[200:], y[200:]).predict_interval(X)
+    assert (low < high).all()
+    for bad, message in [
+        (Pair(nn.Sequential(nn.Conv1d(1, 1, 1))), "chains of Linear, ReLU or Tanh"),
+        (Pair(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))), "Linear and activation in turn"),
+        (Pair(nn.Linear(4, 1).double()), "float32 layers"),
+        (Pair(nn.Linear(4, 1), mlp()), "hidden layers of the regressor"),
+        (Pair(nn.Linear(4, 1), criterion=JointLoss(lambda a, b: (a - b) ** 2)), "loss by name"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            PairRegressor.from_torch(bad)
+
+
+def test_ensembles_and_corrections_move_too():
+    model = PairEnsemble(loss="absolute", n_members=3).fit(X, y)
+    model.recalibrate(X, y)
+    here, there = model.predict_uncertainty(X), to_torch(model).predict(X)
+    for part in ("mean", "expected_loss", "epistemic"):
+        np.testing.assert_allclose(getattr(there, part), getattr(here, part), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="method='factor'"):
+        to_torch(model.recalibrate(X, y, "isotonic"))
+    with pytest.raises(TypeError, match="got str"):
+        to_torch("model")
+
+
+# ---------------------------------------------------------------- training
+
+
+def test_fit_pair_is_the_loop_a_user_would_write():
+    pair, other = make_pair(), make_pair()
+    fit_pair(pair, DATA, epochs=2, batch_size=64, seed=3)
+    steps = torch.optim.Adam(other.parameters())
+    from aleator.torch.chance import seed_of
+
+    for epoch in range(2):
+        order = torch.randperm(300, generator=torch.Generator().manual_seed(seed_of(3, epoch)))
+        for rows in order.split(64):
+            steps.zero_grad()
+            other.criterion(*other(DATA[0][rows]), DATA[1][rows]).backward()
+            steps.step()
+    assert_same(pair, other, rtol=1e-5, atol=1e-6)
+    assert list(pair.history.columns) == ["epoch", "joint_loss", "loss", "expected_loss", "learning_rate"]
+
+
+class Squares(Dataset):
+    def __len__(self):
+        return 300
+
+    def __getitem__(self, row):
+        return X[row], y[row]
+
+
+class Rows(IterableDataset):
+    def __iter__(self):
+        return iter(zip(*DATA, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["arrays", "frame", "dataset", "loader", "iterable", "batches", "weights"])
+def test_data_of_any_kind(kind):
+    import pandas as pd
+
+    data = {
+        "arrays": (X, y),
+        "frame": (pd.DataFrame(X), pd.Series(y)),
+        "dataset": Squares(),
+        "loader": DataLoader(TensorDataset(*DATA), batch_size=50, shuffle=True),
+        "iterable": Rows(),
+        "batches": [(X[k::6], y[k::6]) for k in range(6)],
+        "weights": (X, y, np.ones(300)),
+    }[kind]
+    pair = fit_pair(make_pair(), data, epochs=3, batch_size=50)
+    assert len(pair.history) == 3
+    assert pair.history.loss.iloc[-1] < pair.history.loss.iloc[0]
+    if kind in ("arrays", "frame", "dataset", "weights"):
+        assert_same(pair, fit_pair(make_pair(), DATA, epochs=3, batch_size=50), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_count_rows():
+    counts = np.ones(300)
+    counts[:100] = 3
+    twice = np.concatenate([np.arange(300), np.arange(100), np.arange(100)])
+    full = functools.partial(fit_pair, epochs=20, batch_size=1000)
+    assert_same(full(make_pair(), (X, y, counts)), full(make_pair(), (X[twice], y[twice])), rtol=1e-4, atol=1e-5)
+
+
+def test_several_inputs():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = nn.Linear(4, 1)
+
+        def forward(self, a, b):
+            return self.out(torch.cat([a, b], 1))[:, 0]
+
+    pair = fit_pair(Pair(Two()), ((X[:, :2], X[:, 2:]), y), epochs=2, standardise=False)
+    assert pair.predict((X[:, :2], X[:, 2:])).mean.shape == (300,)
+
+
+def test_nothing_global_is_touched():
+    before, threads = torch.get_rng_state(), torch.get_num_threads()
+    fit_pair(make_pair(dropout=0.2), DATA, epochs=2)
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.get_num_threads() == threads
+    torch.rand(3)
+    a = fit_pair(make_pair(dropout=0.2), DATA, epochs=2)
+    torch.rand(5)
+    b = fit_pair(make_pair(dropout=0.2), DATA, epochs=2)
+    assert_same(a, b)
+
+
+def test_early_stopping_keeps_the_best():
+    validation = X[200:], y[200:]
+    pair = fit_pair(make_pair(), (X[:60], y[:60]), epochs=400, validation=validation, patience=10,
+                    optimizer=functools.partial(torch.optim.Adam, lr=0.02))  # fmt: skip
+    curve = pair.history.validation_joint_loss.to_numpy()
+    assert len(curve) < 400
+    assert curve.argmin() == len(curve) - 11
+    with torch.no_grad():
+        joint = pair.criterion(*pair(torch.from_numpy(validation[0])), torch.from_numpy(validation[1]))
+    assert joint.item() == pytest.approx(curve.min(), rel=1e-5)
+    row = pair.history.iloc[curve.argmin()]
+    said = pair.predict(validation[0])
+    assert row.validation_loss == pytest.approx(np.mean((said.mean - validation[1]) ** 2), rel=1e-5)
+    assert row.validation_expected_loss == pytest.approx(said.expected_loss.mean(), rel=1e-5)
+
+
+def test_with_a_schedule_of_lam_the_score_judges():
+    """Joint losses of different lams do not compare: here they fall with lam whatever the pair has learned."""
+    pair = make_pair()
+    pair.set_criterion(JointLoss(lam=lambda epoch: 0.9**epoch))
+    fit_pair(pair, (X[:60], y[:60]), epochs=300, validation=(X[200:], y[200:]), patience=10,
+             optimizer=functools.partial(torch.optim.Adam, lr=0.02))  # fmt: skip
+    history = pair.history
+    assert len(history) < 300
+    assert history.validation_joint_loss.idxmin() > len(history) - 11
+
+
+def test_schedulers():
+    falling = functools.partial(torch.optim.lr_scheduler.ExponentialLR, gamma=0.5)
+    pair = fit_pair(make_pair(), DATA, epochs=3, scheduler=falling)
+    assert pair.history.learning_rate.tolist() == [1e-3, 5e-4, 2.5e-4]
+    cycle = functools.partial(torch.optim.lr_scheduler.OneCycleLR, max_lr=0.1, total_steps=16)
+    assert (
+        fit_pair(make_pair(), DATA, epochs=3, scheduler=cycle, scheduler_step="batch").history.learning_rate.iloc[-1]
+        < 1e-4
+    )
+    plateau = functools.partial(torch.optim.lr_scheduler.ReduceLROnPlateau, patience=0, threshold=10.0)
+    assert fit_pair(make_pair(), DATA, epochs=4, scheduler=plateau).history.learning_rate.iloc[-1] < 1e-3
+
+
+def test_clip():
+    """With plain SGD and a tiny limit, no step is longer than rate times limit."""
+    pair, start = make_pair(), make_pair()
+    fit_pair(
+        pair,
+        (100 * X, 100 * y),
+        epochs=1,
+        batch_size=300,
+        clip=0.01,
+        optimizer=functools.partial(torch.optim.SGD, lr=1.0),
+    )
+    moved = math.sqrt(
+        sum(float((a - b).square().sum()) for a, b in zip(pair.parameters(), start.parameters(), strict=True))
+    )
+    assert moved == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(dtype):
+    half, full = (fit_pair(make_pair(), DATA, epochs=10, autocast=kind) for kind in (dtype, None))
+    assert half.history.loss.iloc[-1] == pytest.approx(full.history.loss.iloc[-1], rel=0.03)
+    assert half.history.loss.iloc[-1] != full.history.loss.iloc[-1]
+
+
+def test_divergence_names_the_step():
+    fast = functools.partial(torch.optim.SGD, lr=1e6)
+    with pytest.raises(DivergenceError, match=r"joint loss of member 0 is (nan|inf) in epoch 1, step \d"):
+        fit_pair(make_pair(), DATA, epochs=3, optimizer=fast)
+    target = y.copy()
+    target[7] = np.nan
+    with pytest.raises(DivergenceError, match="not finite"):
+        fit_pair(make_pair(), (X, target), epochs=1)
+
+
+def test_bad_settings_are_named():
+    for settings, message in [
+        ({"epochs": 0}, "epochs must be a whole number >= 1"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number >= 1"),
+        ({"patience": 3}, "give it"),
+        ({"clip": 0.0}, "clip must be positive"),
+        ({"scheduler_step": "week"}, "scheduler_step must be 'epoch' or 'batch'"),
+        ({"optimizer": torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1)}, "none of the pair's parameters"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            fit_pair(make_pair(), DATA, **settings)
+    for data, error, message in [
+        (X, TypeError, "data must be"),
+        ((X, y[:5]), ValueError, r"x has shape \(300, 4\), y has shape \(5,\)"),
+        ((X[:0], y[:0]), ValueError, "no rows"),
+        ((X, np.array(["a"] * 300)), TypeError, "numbers are needed"),
+        ([X], TypeError, r"a batch must be \(x, y\)"),
+        ((X, y[:, None]), ValueError, r"y_pred has shape \(1, 64\), y has shape \(1, 64, 1\)"),
+    ]:
+        with pytest.raises(error, match=message):
+            fit_pair(make_pair(), data, epochs=1)
+    once = ((X[k::6], y[k::6]) for k in range(6))
+    with pytest.raises(ValueError, match="no batch in epoch 2; a generator can be read only once"):
+        fit_pair(make_pair(), once, epochs=2)
+
+
+# ---------------------------------------------------------------- resume
+
+
+class StopError(Exception):
+    pass
+
+
+def stopping(optimizer, after):
+    """An optimizer that is interrupted after so many steps, in the middle of one."""
+
+    def make(parameters):
+        made = optimizer(parameters)
+        step, count = made.step, 0
+
+        def interrupted(self, *args, **kwargs):
+            nonlocal count
+            if count == after:
+                raise StopError
+            count += 1
+            return step(*args, **kwargs)
+
+        made.step = types.MethodType(interrupted, made)
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize("stop", [1, 4, 5, 13, 22])
+@pytest.mark.parametrize("kind", ["tensors", "loader", "ensemble"])
+def test_stopped_at_any_step_training_goes_on_to_the_same_bits(stop, kind, tmp_path):
+    data = DATA if kind != "loader" else DataLoader(TensorDataset(*DATA), batch_size=64, shuffle=True)
+    adam = functools.partial(torch.optim.AdamW, lr=0.01)
+    common = {
+        "epochs": 5, "batch_size": 64, "seed": 7, "clip": 1.0, "validation": (X[:50], y[:50]), "patience": 4,
+        "scheduler": functools.partial(torch.optim.lr_scheduler.OneCycleLR, max_lr=0.05, total_steps=25),
+        "scheduler_step": "batch", "standardise": True,
+    }  # fmt: skip
+
+    def fit(**settings):
+        if kind == "ensemble":
+            return fit_ensemble(make_pair, 3, data, **common, **settings)
+        return fit_pair(make_pair(dropout=0.2), data, **common, **settings)
+
+    whole = fit(optimizer=adam)
+    place = tmp_path / "checkpoint"
+    with pytest.raises(StopError):
+        fit(optimizer=stopping(adam, stop), checkpoint=place, checkpoint_every=0)
+    resumed = fit(optimizer=adam, checkpoint=place)
+    assert_same(resumed, whole)
+    assert resumed.history.equals(whole.history)
+    again = fit(optimizer=adam, checkpoint=place)  # nothing is left to do
+    assert_same(again, whole)
+    assert again.history.equals(whole.history)
+
+
+def test_more_epochs_go_on_from_the_end(tmp_path):
+    place = tmp_path / "checkpoint"
+    fit_pair(make_pair(), DATA, epochs=2, checkpoint=place)
+    longer = fit_pair(make_pair(), DATA, epochs=5, checkpoint=place)
+    assert_same(longer, fit_pair(make_pair(), DATA, epochs=5))
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path):
+    place = tmp_path / "checkpoint"
+    fit_pair(make_pair(), DATA, epochs=1, checkpoint=place)
+    with pytest.raises(ValueError, match="seed was 0 and is 1. Remove it"):
+        fit_pair(make_pair(), DATA, epochs=2, seed=1, checkpoint=place)
+    with pytest.raises(ValueError, match="parameters was"):
+        fit_pair(make_pair(outputs=2, flat=False), (X, np.column_stack([y, y])), epochs=2, checkpoint=place)
+    content = place.read_bytes()
+    for k in (0, 50, 300, len(content) // 2, len(content) - 1):
+        place.write_bytes(content[:k] + bytes([content[k] ^ 4]) + content[k + 1 :])
+        with pytest.raises(ValueError, match="is not a checkpoint that training can go on from"):
+            fit_pair(make_pair(), DATA, epochs=2, checkpoint=place)
+    PairRegressor(epochs=1).fit(X, y).save(place)
+    with pytest.raises(ValueError, match="it is a model file"):
+        fit_pair(make_pair(), DATA, epochs=2, checkpoint=place)
+
+
+def test_a_checkpoint_holds_nothing_that_can_run(tmp_path):
+    place = tmp_path / "checkpoint"
+    fit_pair(
+        make_pair(), DATA, epochs=1, checkpoint=place, scheduler=lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [3])
+    )
+    facts, arrays = bundle.read(place)
+    assert facts["kind"] == "checkpoint"
+    assert all(values.dtype == np.uint8 for values in arrays.values())
+    fit_pair(
+        make_pair(), DATA, epochs=2, checkpoint=place, scheduler=lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [3])
+    )
+
+
+# ---------------------------------------------------------------- ensembles
+
+
+@pytest.mark.parametrize("settings", [{}, {"clip": 0.1}, {"validation": (X[:50], y[:50]), "patience": 2}])
+def test_members_at_once_are_the_members_one_by_one(settings):
+    common = {"epochs": 6, "standardise": True, "optimizer": functools.partial(torch.optim.Adam, lr=0.01), **settings}
+    ensemble = fit_ensemble(make_pair, 4, DATA, **common)
+    for k, pair in enumerate(ensemble.pairs):
+        alone = fit_pair(make_pair(k), DATA, **common)
+        assert_same(pair, alone, rtol=1e-5, atol=1e-5)
+        ours = ensemble.history[ensemble.history.member == k].drop(columns="member").reset_index(drop=True)
+        np.testing.assert_allclose(ours.iloc[: len(alone.history)], alone.history, rtol=1e-4)
+    assert not np.allclose(*(pair.predict(X).mean for pair in ensemble.pairs[:2]))
+
+
+class Branching(nn.Module):
+    """A module that looks at its values, which cannot be vectorised."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        made = self.out(x)[:, 0]
+        return made if made.sum() > -1e9 else -made
+
+
+def test_the_loop_gives_the_same_numbers(monkeypatch):
+    vectorised = fit_ensemble(make_pair, 3, DATA, epochs=3)
+    monkeypatch.setattr(Stacked, "_can_be_vectorised", lambda self, x: False)
+    looped = fit_ensemble(make_pair, 3, DATA, epochs=3)
+    assert_same(vectorised, looped, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [lambda k: Pair(Branching()), lambda k: make_pair(k, dropout=0.3)])
+def test_what_cannot_be_vectorised_is_looped(make, monkeypatch):
+    tried = []
+    can = Stacked._can_be_vectorised
+    monkeypatch.setattr(Stacked, "_can_be_vectorised", lambda self, x: tried.append(can(self, x)) or tried[-1])
+    ensemble = fit_ensemble(make, 3, DATA, epochs=2)
+    assert tried == [False]
+    assert ensemble.predict(X).epistemic.min() >= 0
+
+
+def test_statistics_of_batches_are_members_own():
+    def make(k):
+        torch.manual_seed(k)
+        return Pair(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0)))
+
+    with torch.random.fork_rng():
+        # SGD: the bias before a normalisation has no gradient but rounding, of which Adam would make steps
+        common = {"epochs": 3, "optimizer": functools.partial(torch.optim.SGD, lr=0.05)}
+        ensemble = fit_ensemble(make, 3, DATA, **common)
+        for k, pair in enumerate(ensemble.pairs):
+            assert_same(pair, fit_pair(make(k), DATA, **common), rtol=1e-4, atol=1e-5)
+
+
+def test_each_member_may_have_its_lam():
+    def make(k):
+        pair = make_pair(k)
+        pair.set_criterion(JointLoss(lam=10.0 ** (k - 1)))
+        return pair
+
+    ensemble = fit_ensemble(make, 3, DATA, epochs=3)
+    for k, pair in enumerate(ensemble.pairs):
+        assert float(pair.criterion.lam) == pytest.approx(10.0 ** (k - 1))
+        assert_same(pair, fit_pair(make(k), DATA, epochs=3), rtol=1e-5, atol=1e-5)
+
+
+def test_a_mixture_of_pairs():
+    ensemble = fit_ensemble(make_pair, 3, DATA, epochs=3)
+    said, members = ensemble.predict(X), [pair.predict(X) for pair in ensemble.pairs]
+    mu = np.stack([member.mean for member in members])
+    np.testing.assert_allclose(said.epistemic, mu.var(axis=0), rtol=1e-9, atol=1e-12)  # eq. (4.11)
+    np.testing.assert_allclose(said.aleatoric, np.mean([m.expected_loss for m in members], axis=0))
+    y_pred, xi = ensemble(DATA[0])
+    assert y_pred.shape == xi.shape == (3, 300)
+    said = ensemble.recalibrate((X, y)).predict(X)
+    assert said.expected_loss.mean() == pytest.approx(np.mean((said.mean - y) ** 2))
+    own = fit_ensemble(lambda k: Pair(mlp(k), criterion=JointLoss(lambda a, b: (a - b) ** 2)), 3, DATA, epochs=1)
+    assert own.predict(X).epistemic.min() >= 0
+    assert isinstance(own, Ensemble)
+
+
+def test_bad_ensembles_are_named():
+    with pytest.raises(ValueError, match="give functions that make optimizer"):
+        fit_ensemble(make_pair, 2, DATA, optimizer=torch.optim.SGD(mlp().parameters(), 0.1))
+    with pytest.raises(ValueError, match="one architecture"):
+        fit_ensemble(lambda k: Pair(nn.Linear(4, 1 + k)), 2, (X, y[:, None]))
+    with pytest.raises(TypeError, match=r"make_pair\(0\) must make a Pair, and makes a Sequential"):
+        fit_ensemble(mlp, 2, DATA)
+    with pytest.raises(ValueError, match="k must be a whole number"):
+        fit_ensemble(make_pair, 0, DATA)
+    with pytest.raises(ValueError, match="one loss and one coupling"):
+        fit_ensemble(lambda k: Pair(mlp(), criterion=JointLoss(["squared", "absolute"][k])), 2, DATA)
+    with pytest.raises(TypeError, match="epoch"):
+        fit_ensemble(make_pair, 2, DATA, epoch=3)
