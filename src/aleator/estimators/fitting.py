@@ -19,6 +19,7 @@ import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from rich import get_console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.utils import check_random_state
 
@@ -254,9 +255,10 @@ def _joined(table: pd.DataFrame, curve: list[tuple[float, ...]], columns: list[s
 
 
 def progress(show: bool, title: str, total: int) -> tuple[Progress, Callable[[int], None]]:
-    """A bar over epochs that may be advanced from any thread; shows nothing unless asked."""
+    """A bar over epochs that may be advanced from any thread; shows nothing unless asked, and where nobody looks."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    bar = Progress(*columns, transient=True, disable=not show)
+    seen = get_console().is_terminal or get_console().is_jupyter
+    bar = Progress(*columns, transient=True, disable=not (show and seen))
     task = bar.add_task(title, total=total)
     return bar, lambda epochs: bar.advance(task, epochs)
 

@@ -14,12 +14,12 @@ except ImportError as error:
 if TYPE_CHECKING:
     from aleator.onnx import export_onnx
     from aleator.torch.criterion import JointLoss
-    from aleator.torch.distributed import distributed
     from aleator.torch.ensemble import Ensemble
     from aleator.torch.exchange import to_torch
     from aleator.torch.pair import Pair
     from aleator.torch.parquet import ParquetRegression
     from aleator.torch.posthoc import Quantifier
+    from aleator.torch.processes import distributed
     from aleator.torch.scaling import Scaling
     from aleator.torch.training import fit_ensemble, fit_pair
 
@@ -44,7 +44,7 @@ _PLACES = {
     "ParquetRegression": "torch.parquet",
     "Quantifier": "torch.posthoc",
     "Scaling": "torch.scaling",
-    "distributed": "torch.distributed",
+    "distributed": "torch.processes",
     "export_onnx": "onnx",
     "fit_ensemble": "torch.training",
     "fit_pair": "torch.training",

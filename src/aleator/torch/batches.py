@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from aleator.torch.chance import seed_of
-from aleator.torch.distributed import World
+from aleator.torch.processes import World
 
 
 @dataclass(frozen=True)

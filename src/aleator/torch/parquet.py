@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from aleator.names import suggestion
-from aleator.torch.distributed import world
+from aleator.torch.processes import world
 
 try:
     import pyarrow as pa

@@ -28,10 +28,10 @@ from aleator.torch import checkpoint as files
 from aleator.torch.batches import Batch, Rows, read
 from aleator.torch.chance import draw_from, given_back
 from aleator.torch.criterion import JointLoss
-from aleator.torch.distributed import World, world
 from aleator.torch.ensemble import Ensemble
 from aleator.torch.members import Alone, Stacked, State
 from aleator.torch.pair import Pair, device_of, evaluating, inputs_on
+from aleator.torch.processes import World, world
 
 MakeOptimizer = Callable[[Any], Optimizer]
 MakeScheduler = Callable[[Optimizer], LRScheduler]
@@ -178,9 +178,12 @@ def _train(model: Alone | Stacked, criterion: JointLoss, data: Any, training: Tr
     """Train the members of `model`, which end with their best weights; returns their history."""
     run = _Run(model, criterion, data, training, world())
     run.restore()
-    with given_back(run.device):
+    steps = run.data.steps or 1  # of batches that somebody else makes the number is not known: epochs are counted
+    bar, tick = progress(training.verbose and run.world.rank == 0, "training", training.epochs * steps)
+    with given_back(run.device), bar:
+        tick(run.progress.epoch * steps)
         while run.progress.epoch < training.epochs and not run.progress.stopped:
-            run.epoch()
+            run.epoch(tick)
     run.finish()
     return pd.DataFrame(run.progress.history)
 
@@ -203,7 +206,7 @@ class _Run:
         self.called: nn.Module = DistributedDataParallel(model) if world.size > 1 else model
         self.written = time.monotonic()
 
-    def epoch(self) -> None:
+    def epoch(self, tick: Callable[[int], None]) -> None:
         """The rest of the current epoch."""
         now = self.progress
         self.criterion.set_epoch(now.epoch)
@@ -211,26 +214,24 @@ class _Run:
         now.sums = now.sums or {name: torch.zeros(self.model.size, dtype=torch.float64) for name in (*SUMS, "weight")}
         begin = now.step if isinstance(self.data, Rows) else 0  # batches that somebody else makes are made again
         batches = self.data.epoch(now.epoch, self.world, begin)
-        bar, tick = progress(self._shown, f"epoch {now.epoch + 1} of {self.training.epochs}", self.data.steps or 0)
-        with bar:
-            tick(now.step)
-            for step in itertools.count(begin):
-                self.draw_from(step)  # the order of a loader without a seed, augmentation, dropout
-                batch, rows = next(batches, (None, 0))
-                if batch is None:
-                    break
-                if step < now.step:
-                    continue
-                self.step(batch.to(self.device), rows)
-                now.step += 1
-                tick(1)
-                self.save_sometimes()
+        for step in itertools.count(begin):
+            self.draw_from(step)  # the order of a loader without a seed, augmentation, dropout
+            batch, rows = next(batches, (None, 0))
+            if batch is None:
+                break
+            if step < now.step:
+                continue
+            self.step(batch.to(self.device), rows)
+            now.step += 1
+            tick(1 if self.data.steps else 0)
+            self.save_sometimes()
         if now.step == 0:
             raise ValueError(
                 f"data gave no batch in epoch {now.epoch + 1}; a generator can be read only once: give a list, a "
                 "Dataset or a DataLoader."
             )
         self.end_epoch()
+        tick(0 if self.data.steps else 1)
 
     def draw_from(self, number: int) -> None:
         """What is drawn from now on depends on seed, epoch, this number and the process, and on nothing before."""
@@ -242,6 +243,7 @@ class _Run:
         with torch.autocast(self.device.type, self.training.autocast, enabled=self.training.autocast is not None):
             y_pred, xi = self.called(*inputs_on(batch.x, self.device))
         objective, sums = self.measured(y_pred, xi, batch, rows)
+        sums = self.of_all(sums)
         if not torch.isfinite(sums["joint_loss"]).all():
             member = int((~torch.isfinite(sums["joint_loss"])).nonzero()[0])
             raise DivergenceError(
@@ -276,7 +278,7 @@ class _Run:
         with torch.no_grad():
             e = self.criterion.expected_loss(xi.double())
             each = {"joint_loss": value.double() * self.criterion.unit, "loss": L, "expected_loss": e}
-            if not self.called.training:
+            if not self.model.training:
                 each["score"] = L / e + e.log()
             w = weight.double().reshape(1, -1, *[1] * (value.ndim - 2))
             sums = {name: (w * part).flatten(1).sum(1).cpu() for name, part in each.items()}
@@ -286,11 +288,11 @@ class _Run:
     def end_epoch(self) -> None:
         """Write the epoch into the history, look at the held rows, move the schedule on."""
         now = self.progress
-        means = self._means(now.sums)
+        means = _means(now.sums)
         rate = float(self.optimizer.param_groups[0]["lr"])
         judged = None
         if self.held is not None:
-            held = self._means(self.on_held())
+            held = _means(self.of_all(self.on_held()))
             means |= {f"validation_{name}": values for name, values in held.items()}
             judged = held["score" if self.criterion.schedule else "joint_loss"]
             self.judge(judged)
@@ -334,14 +336,9 @@ class _Run:
             self.model.load_state_dict(self.progress.kept)
         self.save()
 
-    def _means(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        together = self.world.summed(torch.stack([sums[name] for name in (*SUMS, "weight")]))
-        means = together[:-1] / together[-1]
-        return dict(zip(SUMS, means, strict=True))
-
-    @property
-    def _shown(self) -> bool:
-        return self.training.verbose and self.world.rank == 0
+    def of_all(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The sums over the rows of all processes."""
+        return dict(zip(sums, self.world.summed(torch.stack(list(sums.values()))), strict=True))
 
     # ------------------------------------------------------------ checkpoints
 
@@ -402,6 +399,10 @@ class _Run:
             "patience": training.patience,
             "clip": training.clip,
         }
+
+
+def _means(sums: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value / sums["weight"] for name, value in sums.items() if name != "weight"}
 
 
 def _optimizer(training: Training, model: nn.Module) -> Optimizer:

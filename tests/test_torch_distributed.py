@@ -1,0 +1,76 @@
+"""Several processes under torchrun, on loopback: the same result as one, and what happens when one of them dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from aleator.torch import checkpoint
+
+SCRIPT = Path(__file__).parents[1] / "examples" / "torch_distributed.py"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def command(place, *extra, processes=2):
+    rows = ["--rows", "6000", "--epochs", "4", "--checkpoint", str(place), *extra]
+    return [*(TORCHRUN if processes == 2 else [sys.executable]), str(SCRIPT), *rows]
+
+
+def trained(place, *extra, processes=2):
+    done = subprocess.run(
+        command(place, *extra, processes=processes), env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{processes} process(es), 4 epochs" in done.stdout
+    return checkpoint.load(place.read_bytes(), "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("two") / "checkpoint")
+
+
+def test_two_processes_are_one(two, tmp_path):
+    one = trained(tmp_path / "checkpoint", processes=1)
+    for name, values in one["model"].items():
+        torch.testing.assert_close(two["model"][name], values, rtol=1e-5, atol=1e-5)
+    for ours, theirs in zip(two["progress"]["history"], one["progress"]["history"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+
+
+def _children(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_killed_process_ends_all_and_the_same_command_goes_on(two, tmp_path):
+    place = tmp_path / "checkpoint"
+    with subprocess.Popen(
+        command(place, "--checkpoint-every", "0"), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as run:
+        until = time.monotonic() + 120
+        while not place.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.3)  # somewhere in the middle
+        workers = [child for child in _children(run.pid) if "torch_distributed" in _command_of(child)]
+        assert len(workers) == 2, run.poll()
+        killed = time.monotonic()
+        os.kill(workers[1], signal.SIGKILL)
+        run.communicate(timeout=60)
+        assert run.returncode != 0
+        assert time.monotonic() - killed < 60
+    stopped = checkpoint.load(place.read_bytes(), "checkpoint")["progress"]
+    assert stopped["epoch"] < 4
+    resumed = trained(place)
+    for name, values in resumed["model"].items():
+        assert torch.equal(values, two["model"][name]), name
+    assert resumed["progress"]["history"] == two["progress"]["history"]
+
+
+def _command_of(pid):
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
