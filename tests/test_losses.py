@@ -2,7 +2,10 @@
 
 import copy
 import math
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -131,3 +134,20 @@ def test_own_loss_that_cannot_be_compiled_is_named():
     own = Loss("own", lambda y, p: {}[y], lambda y, p: 0.0)
     with pytest.raises(ValueError, match=r"cannot be compiled.*Numba says: \w+"):
         own([1.0], [2.0])
+
+
+def test_parameters_of_one_family_are_not_mixed_up(tmp_path):
+    """Each compiled in a process of its own, all read from the cache on disk in one: which symbol is whose?"""
+    code = """
+import sys
+import numpy as np
+from aleator import losses
+y = np.linspace(-3, 3, 7)
+for name in sys.argv[1:]:
+    loss = losses.get(name)
+    assert np.allclose(loss(y, np.zeros(7)), [loss.value(at, 0.0) for at in y]), name
+"""
+    names = ["huber(1.0)", "huber(0.5)", "pinball(0.1)", "pinball(0.9)"]
+    for together in [[name] for name in names] + [names + names]:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        subprocess.run([sys.executable, "-c", code, *together], env=environment, check=True)

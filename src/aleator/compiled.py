@@ -2,7 +2,8 @@
 
 The engine takes losses and heads as pointers to compiled functions of float64 (Numba's first-class functions), so the
 large training loop is compiled once and a new loss or coupling costs only its own few lines. What aleator ships is
-kept in Numba's cache on disk; a user's function lives wherever it was typed and is compiled in the process.
+kept in Numba's cache on disk, but for functions with a parameter of their own, such as huber(delta); these, and a
+user's, are compiled in the process.
 """
 
 import functools
@@ -43,7 +44,8 @@ def jit(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]],
 def compiled(function: Callable[..., Any], signature: Any) -> Callable[..., Any]:
     """`function` compiled for `signature`; an error that names it if Numba cannot."""
     function = _plain(function)
-    ours = Path(function.__code__.co_filename).is_relative_to(PACKAGE) and not _holds_functions(function)
+    # Two closures of one function, read from the cache on disk, may bear one symbol: one is then taken for the other.
+    ours = Path(function.__code__.co_filename).is_relative_to(PACKAGE) and not function.__closure__
     try:
         compiled_function: Callable[..., Any] = (jit if ours else njit)(signature, error_model="numpy")(function)
     except NumbaError as error:
@@ -62,11 +64,6 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     if inspect.isfunction(function):
         return function
     return lambda x: function(x)
-
-
-def _holds_functions(function: Callable[..., Any]) -> bool:
-    """Whether the function closes over others, which Numba's cache on disk cannot tell apart."""
-    return any(callable(cell.cell_contents) for cell in function.__closure__ or ())
 
 
 def mapped(function: Callable[..., Any], *arrays: ArrayLike) -> NDArray[np.float64]:

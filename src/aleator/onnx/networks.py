@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aleator import couplings, losses, mixtures
+from aleator import couplings, heads, losses, mixtures
 from aleator.engine import Network
 from aleator.engine.kernels import FARTHEST, INPUTS, KIND, LEFT, OUTPUT, SOURCE, STRIDE, TANH, TARGET, UNITS, WEIGHTS
 from aleator.estimators.table import Scaling
@@ -81,9 +81,12 @@ def _softplus_level(xi: Value) -> Value:
 
 def expected_loss(head: Head, xi: Value, lams: Floats) -> Value:
     """What xi (K, n, Q) says the loss will be, in units of the loss."""
-    if head.name.startswith("joint-"):
-        return lams.reshape(-1, 1, 1) * level(couplings.get(head.name.removeprefix("joint-")))(xi)
-    return softplus(xi) + LEAST_SPREAD  # the likelihoods
+    if head.level is None:  # the likelihoods
+        return softplus(xi) + LEAST_SPREAD
+    shipped = {heads.joint(coupling): coupling for coupling in couplings.COUPLINGS.values()}
+    if head not in shipped:
+        raise ValueError(f"the head {head.name!r} is of an own coupling: ONNX knows sigmoid and softplus.")
+    return lams.reshape(-1, 1, 1) * level(shipped[head])(xi)
 
 
 # ---------------------------------------------------------------- mixtures
