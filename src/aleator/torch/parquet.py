@@ -67,10 +67,9 @@ class ParquetRegression(IterableDataset[tuple[Tensor, ...]]):
         self.features = [name for name in known if name not in special] if features is None else list(features)
         if not self.features or not self.targets:
             raise ValueError("there must be at least one feature and one target.")
-        if set(self.features) & set(special):
-            raise ValueError(
-                f"{sorted(set(self.features) & set(special))} is a feature and a target or weight at once."
-            )
+        for name in self.features:
+            if name in special:
+                raise ValueError(f"column {name!r} is a feature and a target or weight at once.")
         for file in self.files:
             _check(file, [*self.features, *special])
         self.epoch = 0
