@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
-  reproduction tuned cells msd kills docs format clean
+  reproduction tuned cells msd kills torch digits docs format clean
 
 demo: .venv/core
 	$(BIN)/aleator demo $(ARGS)
@@ -61,6 +61,13 @@ cells: .venv/all
 
 msd: .venv/all
 	$(BIN)/python benchmarks/msd.py $(ARGS)
+
+# aleator.torch: what it costs beside the obvious, and the example of the rotated digits over five seeds.
+torch: .venv/all
+	$(BIN)/python benchmarks/torch_speed.py $(ARGS)
+
+digits: .venv/all
+	$(BIN)/python examples/torch_digits.py --seeds 0 1 2 3 4 --out docs $(ARGS)
 
 docs: .venv/core
 	$(BIN)/python benchmarks/fill_docs.py
