@@ -8,6 +8,7 @@ Usage: python examples/torch_digits.py [--seeds 0 1 2 3 4] [--out directory for 
 """
 
 import argparse
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,12 @@ def compared(seed):
     """The same network with and without a quantifier: what they say of the images of the last sixth."""
     images, noted, angles, digits = rotated(seed)
     learn = np.arange(len(digits)) < len(digits) * 5 // 6
-    settings = {"epochs": EPOCHS, "standardise": True, "seed": seed, "verbose": True}
+    steps = EPOCHS * -(-learn.sum() // 64)
+    settings = {
+        "epochs": EPOCHS, "batch_size": 64, "standardise": True, "seed": seed, "verbose": True,
+        "optimizer": functools.partial(torch.optim.AdamW, lr=2e-3, weight_decay=0.05),
+        "scheduler": functools.partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=steps), "scheduler_step": "batch",
+    }  # fmt: skip
     pair = Pair(convolutional(seed), criterion=JointLoss("squared", lam=0.1))
     alone = Pair(convolutional(seed), Alone())
     said, plain = (

@@ -409,6 +409,7 @@ def test_bad_settings_are_named():
         ({"patience": 3}, "give it"),
         ({"clip": 0.0}, "clip must be positive"),
         ({"scheduler_step": "week"}, "scheduler_step must be 'epoch' or 'batch'"),
+        ({"scheduler": torch.optim.lr_scheduler.ReduceLROnPlateau, "scheduler_step": "batch"}, "must be 'epoch'"),
         ({"optimizer": torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1)}, "none of the pair's parameters"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -423,6 +424,8 @@ def test_bad_settings_are_named():
     ]:
         with pytest.raises(error, match=message):
             fit_pair(make_pair(), data, epochs=1)
+    with pytest.raises(FileNotFoundError, match="no folder .* for the checkpoint"):
+        fit_pair(make_pair(), DATA, checkpoint="no/such/folder/c")
     once = ((X[k::6], y[k::6]) for k in range(6))
     with pytest.raises(ValueError, match="no batch in epoch 2; a generator can be read only once"):
         fit_pair(make_pair(), once, epochs=2)
@@ -488,6 +491,12 @@ def test_more_epochs_go_on_from_the_end(tmp_path):
     fit_pair(make_pair(), DATA, epochs=2, checkpoint=place)
     longer = fit_pair(make_pair(), DATA, epochs=5, checkpoint=place)
     assert_same(longer, fit_pair(make_pair(), DATA, epochs=5))
+    place.unlink()
+    common = {"validation": (X[:50], y[:50]), "patience": 50, "optimizer": functools.partial(torch.optim.Adam, lr=0.2)}
+    first = fit_pair(make_pair(), DATA, epochs=6, checkpoint=place, **common)
+    assert first.history.validation_joint_loss.idxmin() < 5  # the best is not the last
+    longer = fit_pair(make_pair(), DATA, epochs=9, checkpoint=place, **common)
+    assert_same(longer, fit_pair(make_pair(), DATA, epochs=9, **common))
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path):
@@ -587,6 +596,52 @@ def test_each_member_may_have_its_lam():
     for k, pair in enumerate(ensemble.pairs):
         assert float(pair.criterion.lam) == pytest.approx(10.0 ** (k - 1))
         assert_same(pair, fit_pair(make(k), DATA, epochs=3), rtol=1e-5, atol=1e-5)
+
+
+def test_members_follow_a_schedule_of_lam():
+    def make(k):
+        pair = make_pair(k)
+        pair.set_criterion(JointLoss(lam=lambda epoch: 2.0 * 0.7**epoch))
+        return pair
+
+    for settings in ({}, {"validation": (X[:50], y[:50]), "patience": 1}):
+        common = {"epochs": 5, "optimizer": functools.partial(torch.optim.Adam, lr=0.03), **settings}
+        for k, pair in enumerate(fit_ensemble(make, 3, DATA, **common).pairs):
+            alone = fit_pair(make(k), DATA, **common)
+            assert float(pair.criterion.lam) == float(alone.criterion.lam)
+            np.testing.assert_allclose(pair.predict(X).expected_loss, alone.predict(X).expected_loss, rtol=1e-3)
+
+
+class Tied(nn.Module):
+    """One layer used twice, under two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Linear(4, 4)
+        self.two = self.one
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.out(torch.tanh(self.two(torch.tanh(self.one(x)))))[:, 0]
+
+
+def test_weights_that_are_one_stay_one():
+    def make(k):
+        torch.manual_seed(k)
+        return Pair(Tied())
+
+    with torch.random.fork_rng():
+        for k, pair in enumerate(fit_ensemble(make, 2, DATA, epochs=3).pairs):
+            assert pair.regressor.one.weight is pair.regressor.two.weight
+            assert_same(pair, fit_pair(make(k), DATA, epochs=3), rtol=1e-4, atol=1e-5)
+
+
+def test_each_part_keeps_its_mode():
+    pair = make_pair(dropout=0.3)
+    pair.quantifier.eval()
+    fit_pair(pair, DATA, epochs=1)
+    assert pair.regressor.training
+    assert not pair.quantifier.training
 
 
 def test_a_mixture_of_pairs():

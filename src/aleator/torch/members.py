@@ -51,8 +51,11 @@ class Stacked(nn.Module):
         _check_alike(states)
         self._template = (pairs[0],)  # in a tuple it is no submodule: its own weights are not trained
         trained = {name for name, p in pairs[0].named_parameters() if p.requires_grad}
+        own = {id(p): name for name, p in pairs[0].named_parameters()}
+        everywhere = pairs[0].named_parameters(remove_duplicate=False)
+        self.tied = {name: own[id(p)] for name, p in everywhere if own[id(p)] != name}  # other names of a weight
         self.names: dict[str, str] = {}
-        for k, name in enumerate(states[0]):
+        for k, name in enumerate(name for name in states[0] if name not in self.tied):
             values = torch.stack([state[name].detach() for state in states])
             self.names[f"state_{k}"] = name
             if name in trained:
@@ -65,7 +68,8 @@ class Stacked(nn.Module):
         return self._template[0]
 
     def _state(self) -> State:
-        return {name: getattr(self, place) for place, name in self.names.items()}
+        state = {name: getattr(self, place) for place, name in self.names.items()}
+        return state | {name: state[own] for name, own in self.tied.items()}
 
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
         self.template().train(self.training)
@@ -73,12 +77,14 @@ class Stacked(nn.Module):
             self.vectorised = self._can_be_vectorised(x)
         if self.vectorised:
             return self._at_once(x)
-        outputs = [torch.func.functional_call(self.template(), self._member(k), x) for k in range(self.size)]
+        outputs = [
+            torch.func.functional_call(self.template(), self._member(k), x, tie_weights=False) for k in range(self.size)
+        ]
         return torch.stack([y_pred for y_pred, _ in outputs]), torch.stack([xi for _, xi in outputs])
 
     def _at_once(self, x: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         def one(state: State) -> Any:
-            return torch.func.functional_call(self.template(), state, x)
+            return torch.func.functional_call(self.template(), state, x, tie_weights=False)
 
         made: tuple[Tensor, Tensor] = torch.vmap(one, randomness="error")(self._state())
         return made

@@ -229,16 +229,22 @@ def inputs_on(x: Any, device: torch.device) -> tuple[Tensor, ...]:
 
 
 @contextmanager
-def evaluating(*modules: nn.Module) -> Iterator[None]:
-    """Dropout off, statistics frozen; afterwards each part as it was."""
-    modes = [(part, part.training) for module in modules for part in module.modules()]
-    for module in modules:
-        module.eval()
+def modes_kept(module: nn.Module) -> Iterator[None]:
+    """Afterwards each part of the module is in the mode, training or not, that it was in."""
+    modes = [(part, part.training) for part in module.modules()]
     try:
         yield
     finally:
         for part, mode in modes:
             part.training = mode
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Dropout off, statistics frozen."""
+    with modes_kept(module):
+        module.eval()
+        yield
 
 
 def array(values: Tensor) -> NDArray[np.float64]:

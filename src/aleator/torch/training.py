@@ -30,7 +30,7 @@ from aleator.torch.chance import draw_from, given_back
 from aleator.torch.criterion import JointLoss
 from aleator.torch.ensemble import Ensemble
 from aleator.torch.members import Alone, Stacked, State
-from aleator.torch.pair import Pair, device_of, evaluating, inputs_on
+from aleator.torch.pair import Pair, device_of, evaluating, inputs_on, modes_kept
 from aleator.torch.processes import World, world
 
 MakeOptimizer = Callable[[Any], Optimizer]
@@ -121,7 +121,8 @@ def fit_pair(
         pair.to(device)
     if standardise and pair.scaling is None:
         pair.standardise(data)
-    pair.history = _train(Alone(pair), pair.criterion, data, training).drop(columns="member")
+    run = _train(Alone(pair), pair.criterion, data, training)
+    pair.history = pd.DataFrame(run.progress.history).drop(columns="member")
     return pair
 
 
@@ -145,8 +146,11 @@ def fit_ensemble(make_pair: Callable[[int], Pair], k: int, data: Any, **training
             pair.scaled_like(pairs[0])
     ensemble = Ensemble(pairs)
     stacked = Stacked(pairs)
-    ensemble.history = _train(stacked, ensemble.criterion(), data, settings)
+    run = _train(stacked, ensemble.criterion(), data, settings)
+    ensemble.history = pd.DataFrame(run.progress.history)
     stacked.into(pairs)
+    for pair, epoch in zip(pairs, run.last_epochs(), strict=True):
+        pair.criterion.set_epoch(epoch)
     return ensemble
 
 
@@ -174,18 +178,18 @@ class Progress:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-def _train(model: Alone | Stacked, criterion: JointLoss, data: Any, training: Training) -> pd.DataFrame:
-    """Train the members of `model`, which end with their best weights; returns their history."""
+def _train(model: Alone | Stacked, criterion: JointLoss, data: Any, training: Training) -> "_Run":
+    """Train the members of `model`, which end with their best weights."""
     run = _Run(model, criterion, data, training, world())
     run.restore()
     steps = run.data.steps or 1  # of batches that somebody else makes the number is not known: epochs are counted
     bar, tick = progress(training.verbose and run.world.rank == 0, "training", training.epochs * steps)
-    with given_back(run.device), bar:
+    with given_back(run.device), modes_kept(model), bar:
         tick(run.progress.epoch * steps)
         while run.progress.epoch < training.epochs and not run.progress.stopped:
             run.epoch(tick)
     run.finish()
-    return pd.DataFrame(run.progress.history)
+    return run
 
 
 class _Run:
@@ -202,7 +206,9 @@ class _Run:
         self.optimizer = _optimizer(training, model)
         self.scheduler = _scheduler(training, self.optimizer)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=training.autocast is torch.float16)
-        self.progress = Progress(best=torch.full((model.size,), torch.inf), best_epoch=torch.zeros(model.size))
+        self.progress = Progress(
+            best=torch.full((model.size,), torch.inf, dtype=torch.float64), best_epoch=torch.zeros(model.size)
+        )
         self.called: nn.Module = DistributedDataParallel(model) if world.size > 1 else model
         self.written = time.monotonic()
 
@@ -327,14 +333,20 @@ class _Run:
         waiting = now.epoch - now.best_epoch < patience  # a member that had enough of it does not come back
         better = (judged < now.best) & waiting
         self.model.keep(now.kept, better)
-        now.best = torch.where(better, judged.to(now.best.dtype), now.best)
+        now.best = torch.where(better, judged, now.best)
         now.best_epoch = torch.where(better, float(now.epoch), now.best_epoch)
         now.stopped = bool((now.epoch - now.best_epoch >= patience).all())
 
     def finish(self) -> None:
+        """The last state for whoever goes on, the best weights for the model."""
+        self.save()
         if self.progress.kept:
             self.model.load_state_dict(self.progress.kept)
-        self.save()
+
+    def last_epochs(self) -> list[int]:
+        """The epoch, from 0, that each member's weights are of."""
+        now = self.progress
+        return [int(epoch) if now.kept else now.epoch - 1 for epoch in now.best_epoch]
 
     def of_all(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """The sums over the rows of all processes."""
@@ -347,6 +359,8 @@ class _Run:
         if self.training.checkpoint is None:
             return
         path = Path(self.training.checkpoint)
+        if self.world.rank == 0 and not path.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {path.parent} for the checkpoint.")
         content = self.world.from_first(path.read_bytes() if self.world.rank == 0 and path.exists() else None)
         if content is None:
             return
@@ -420,6 +434,7 @@ def _optimizer(training: Training, model: nn.Module) -> Optimizer:
 
 def _scheduler(training: Training, optimizer: Optimizer) -> Any:
     made = training.scheduler
-    if made is None or isinstance(made, (LRScheduler, ReduceLROnPlateau)):
-        return made
-    return made(optimizer)
+    made = made(optimizer) if made is not None and not isinstance(made, (LRScheduler, ReduceLROnPlateau)) else made
+    if isinstance(made, ReduceLROnPlateau) and training.scheduler_step == "batch":
+        raise ValueError("ReduceLROnPlateau looks at a loss after each epoch: scheduler_step must be 'epoch'.")
+    return made
