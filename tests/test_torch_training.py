@@ -613,22 +613,24 @@ def test_members_follow_a_schedule_of_lam():
 
 
 class Tied(nn.Module):
-    """One layer used twice, under two names."""
+    """One layer used twice, under two names; or two layers with one weight."""
 
-    def __init__(self):
+    def __init__(self, one_layer):
         super().__init__()
         self.one = nn.Linear(4, 4)
-        self.two = self.one
+        self.two = self.one if one_layer else nn.Linear(4, 4)
+        self.two.weight = self.one.weight
         self.out = nn.Linear(4, 1)
 
     def forward(self, x):
         return self.out(torch.tanh(self.two(torch.tanh(self.one(x)))))[:, 0]
 
 
-def test_weights_that_are_one_stay_one():
+@pytest.mark.parametrize("one_layer", [True, False])
+def test_weights_that_are_one_stay_one(one_layer):
     def make(k):
         torch.manual_seed(k)
-        return Pair(Tied())
+        return Pair(Tied(one_layer))
 
     with torch.random.fork_rng():
         for k, pair in enumerate(fit_ensemble(make, 2, DATA, epochs=3).pairs):

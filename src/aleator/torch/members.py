@@ -54,6 +54,10 @@ class Stacked(nn.Module):
         own = {id(p): name for name, p in pairs[0].named_parameters()}
         everywhere = pairs[0].named_parameters(remove_duplicate=False)
         self.tied = {name: own[id(p)] for name, p in everywhere if own[id(p)] != name}  # other names of a weight
+        # a weight of one layer under two names is replaced once, one of two layers twice
+        self.replaced = {
+            name: first for name, first in self.tied.items() if _layer(pairs[0], name) is not _layer(pairs[0], first)
+        }
         self.names: dict[str, str] = {}
         for k, name in enumerate(name for name in states[0] if name not in self.tied):
             values = torch.stack([state[name].detach() for state in states])
@@ -69,7 +73,7 @@ class Stacked(nn.Module):
 
     def _state(self) -> State:
         state = {name: getattr(self, place) for place, name in self.names.items()}
-        return state | {name: state[own] for name, own in self.tied.items()}
+        return state | {name: state[first] for name, first in self.replaced.items()}
 
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
         self.template().train(self.training)
@@ -124,7 +128,12 @@ class Stacked(nn.Module):
     def into(self, pairs: Sequence[Pair]) -> None:
         """Give the pairs the weights that were trained."""
         for k, pair in enumerate(pairs):
-            pair.load_state_dict({name: values.detach()[k] for name, values in self._state().items()})
+            state = {name: values.detach() for name, values in self._member(k).items()}
+            pair.load_state_dict(state | {name: state[first] for name, first in self.tied.items()})
+
+
+def _layer(module: nn.Module, name: str) -> nn.Module:
+    return module.get_submodule(name.rpartition(".")[0])
 
 
 def _check_alike(states: Sequence[State]) -> None:
