@@ -368,6 +368,18 @@ def test_schedulers():
     assert fit_pair(make_pair(), DATA, epochs=4, scheduler=plateau).history.learning_rate.iloc[-1] < 1e-3
 
 
+def test_an_optimizer_that_asks_several_times(tmp_path):
+    lbfgs = functools.partial(torch.optim.LBFGS, line_search_fn="strong_wolfe")
+    common = {"batch_size": 300, "standardise": True, "optimizer": lbfgs}
+    pair = fit_pair(make_pair(), DATA, epochs=10, **common)
+    adam = fit_pair(make_pair(), DATA, epochs=10, batch_size=300, standardise=True)
+    assert pair.history.joint_loss.iloc[-1] < 0.8 * adam.history.joint_loss.iloc[-1]
+    fit_pair(make_pair(), DATA, epochs=4, checkpoint=tmp_path / "c", **common)
+    assert_same(fit_pair(make_pair(), DATA, epochs=10, checkpoint=tmp_path / "c", **common), pair)
+    with pytest.raises(ValueError, match="LBFGS trains one pair at a time"):
+        fit_ensemble(make_pair, 2, DATA, optimizer=lbfgs)
+
+
 def test_clip():
     """With plain SGD and a tiny limit, no step is longer than rate times limit."""
     pair, start = make_pair(), make_pair()

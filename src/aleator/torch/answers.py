@@ -18,7 +18,7 @@ from aleator.losses import Cost, Loss
 from aleator.torch.batches import tensor
 from aleator.torch.criterion import JointLoss
 from aleator.torch.ensemble import Ensemble
-from aleator.torch.pair import Pair, device_of, evaluating
+from aleator.torch.pair import Pair, by_row, device_of, evaluating
 from aleator.torch.posthoc import Quantifier
 
 OPSET = 18
@@ -36,7 +36,7 @@ class Answers(nn.Module):
             return self.model(*x)  # type: ignore[no-any-return]
         if isinstance(self.model, Pair):
             y_pred, xi = self.model(*x)
-            return y_pred, _by_row(self.model.expected_loss(xi), y_pred)
+            return y_pred, by_row(self.model.expected_loss(xi), y_pred)
         answers = [(y_pred, pair.expected_loss(xi)) for pair in self.model.pairs for y_pred, xi in [pair(*x)]]
         mu = torch.stack([y_pred for y_pred, _ in answers]).double()
         expected = torch.stack([e for _, e in answers])
@@ -44,7 +44,7 @@ class Answers(nn.Module):
         criterion = self.model.pairs[0].criterion
         epistemic = _apart(criterion, mu, mean.expand_as(mu), expected).mean(0)
         scale = self.model.loss_scale
-        return mean, _by_row(scale * (expected.mean(0) + epistemic), mean), _by_row(scale * epistemic, mean)
+        return mean, by_row(scale * (expected.mean(0) + epistemic), mean), by_row(scale * epistemic, mean)
 
 
 def _apart(criterion: JointLoss, mu: Tensor, mean: Tensor, expected: Tensor) -> Tensor:
@@ -55,11 +55,6 @@ def _apart(criterion: JointLoss, mu: Tensor, mean: Tensor, expected: Tensor) -> 
     if mixtures.of(criterion.measure) is mixtures.laplace:
         return (gap + expected * torch.expm1(-gap / expected)).clamp(min=0.0)
     return gap
-
-
-def _by_row(loss: Tensor, mean: Tensor) -> Tensor:
-    alone = loss.ndim == 2 and loss.shape[1] == 1 and mean.shape[1] > 1
-    return loss[:, 0] if alone else loss
 
 
 def export(model: Pair | Ensemble | Quantifier, path: str | PathLike[str], example: Any) -> None:

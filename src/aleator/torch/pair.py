@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from aleator.torch.criterion import JointLoss
 from aleator.torch.exact import ExactModule
 from aleator.torch.scaling import Scaling, moments
 
+Numbers = TypeVar("Numbers", NDArray[np.float64], Tensor)
 BATCH = 1024  # rows at a time where nothing is learned
 
 
@@ -258,7 +259,7 @@ def ratio(realised: float, expected: float) -> float:
     return realised / expected
 
 
-def by_row(expected: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+def by_row(expected: Numbers, mean: Numbers) -> Numbers:
     """The expected loss (n, 1) of several outputs together as (n,), as the estimators have it."""
     alone = expected.ndim == 2 and expected.shape[1] == 1 and mean.shape[1] > 1
     return expected[:, 0] if alone else expected

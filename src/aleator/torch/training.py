@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import Adam, Optimizer
+from torch.optim import LBFGS, Adam, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from aleator.engine import DivergenceError
@@ -204,6 +204,8 @@ class _Run:
         self.data = read(data, training.batch_size, training.seed)
         self.held = None if training.validation is None else read(training.validation, 1024, 0, shuffle=False)
         self.optimizer = _optimizer(training, model)
+        if isinstance(self.optimizer, LBFGS) and (model.size > 1 or training.autocast is torch.float16):
+            raise ValueError("LBFGS trains one pair at a time, and not in float16.")
         self.scheduler = _scheduler(training, self.optimizer)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=training.autocast is torch.float16)
         self.progress = Progress(
@@ -245,6 +247,20 @@ class _Run:
 
     def step(self, batch: Batch, rows: int) -> None:
         """One step of the optimizer on a batch, which all processes together have `rows` rows of."""
+        seen: list[dict[str, Tensor]] = []
+        if isinstance(self.optimizer, LBFGS):  # asks for the gradient several times
+            self.optimizer.step(lambda: self.gradient(batch, rows, seen))  # type: ignore[no-untyped-call]
+        else:
+            self.gradient(batch, rows, seen)
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        if self.scheduler is not None and self.training.scheduler_step == "batch":
+            self.scheduler.step()
+        for name, value in seen[0].items():
+            self.progress.sums[name] += value
+
+    def gradient(self, batch: Batch, rows: int, seen: list[dict[str, Tensor]]) -> float:
+        """The gradient of the objective on a batch, which goes to the parameters; its sums are appended to `seen`."""
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, self.training.autocast, enabled=self.training.autocast is not None):
             y_pred, xi = self.called(*inputs_on(batch.x, self.device))
@@ -261,12 +277,8 @@ class _Run:
         self.scaler.unscale_(self.optimizer)
         if self.training.clip is not None:
             self.model.clip(self.training.clip)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        if self.scheduler is not None and self.training.scheduler_step == "batch":
-            self.scheduler.step()
-        for name, value in sums.items():
-            self.progress.sums[name] += value
+        seen.append(sums)
+        return float(objective.detach())
 
     def measured(self, y_pred: Tensor, xi: Tensor, batch: Batch, rows: int) -> tuple[Tensor, dict[str, Tensor]]:
         """The objective, the sum over members of their mean joint loss; and sums over the rows for each member (K,).
