@@ -13,8 +13,6 @@ import torch
 from scipy.special import ndtr
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import aleator
@@ -25,6 +23,7 @@ from aleator.models import MODELS
 from aleator.onnx import export_onnx, moments
 from aleator.onnx.graph import Graph
 from aleator.torch import JointLoss, Pair, Quantifier, fit_ensemble, fit_pair
+from test_contract import QUICK, SEVERAL
 
 rng = np.random.default_rng(0)
 CENTRE, SPREAD = np.array([0, 0, 1e4, 0]), np.array([1, 10, 100, 1])
@@ -32,19 +31,6 @@ X = CENTRE + SPREAD * rng.normal(size=(250, 4))
 NEW = CENTRE + SPREAD * rng.normal(size=(10_000, 4))
 y = 7 + 3 * X[:, 0] + 0.1 * X[:, 1] * rng.normal(size=250)
 Y = np.column_stack([y, X[:, 2] - 1e4])
-QUICK = {
-    "PairRegressor": {"epochs": 10},
-    "PairEnsemble": {"epochs": 10, "n_members": 3},
-    "LossQuantifier": {"estimator": make_pipeline(StandardScaler(), Ridge()), "n_members": 3, "epochs": 10},
-    "PlainRegressor": {"epochs": 10},
-    "MeanVarianceRegressor": {"epochs": 10},
-    "MeanVarianceEnsemble": {"epochs": 10, "n_members": 3},
-    "BetaNLLRegressor": {"epochs": 10},
-    "DropoutRegressor": {"epochs": 10, "n_passes": 6},
-    "SVGDRegressor": {"iterations": 60, "n_particles": 4},
-    "PBPRegressor": {"epochs": 3},
-}
-SEVERAL = {"PairEnsemble", "MeanVarianceEnsemble", "DropoutRegressor", "SVGDRegressor", "PBPRegressor"}
 
 
 def answers(path, rows, **others):

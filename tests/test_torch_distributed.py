@@ -74,3 +74,47 @@ def test_a_killed_process_ends_all_and_the_same_command_goes_on(two, tmp_path):
 
 def _command_of(pid):
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+OWN_DISKS = """
+import os, sys
+import numpy as np, torch
+from torch import nn
+from aleator.torch import Pair, distributed, fit_pair
+rng = np.random.default_rng(0)
+X = rng.normal(size=(333, 3)).astype(np.float32)
+weight = rng.uniform(1, 3, size=333)
+with distributed() as world:
+    torch.manual_seed(0)
+    pair = Pair(nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1), nn.Flatten(0)))
+    held = X[:50], X[:50, 0]
+    fit_pair(pair, (X, X[:, 0], weight), epochs=int(sys.argv[2]), batch_size=50, validation=held, patience=2,
+             checkpoint=f"{sys.argv[1]}/{world.rank}")
+    torch.save(pair.state_dict(), f"{sys.argv[1]}/weights_{world.rank}")
+"""
+
+
+def test_disks_need_not_be_shared(tmp_path):
+    """Only one machine has the checkpoint, and it is not the first process now; uneven batches and weights besides."""
+    script = tmp_path / "script.py"
+    script.write_text(OWN_DISKS)
+
+    def run(folder, epochs, launcher):
+        subprocess.run(
+            [*launcher, str(script), str(folder), str(epochs)], env=ENVIRONMENT, check=True, capture_output=True
+        )
+        return [torch.load(file, weights_only=True) for file in sorted(folder.glob("weights_*"))]
+
+    for name in ("whole", "parts", "alone"):
+        (tmp_path / name).mkdir()
+    whole = run(tmp_path / "whole", 4, TORCHRUN)
+    run(tmp_path / "parts", 2, TORCHRUN)
+    assert not (tmp_path / "parts" / "1").exists()
+    (tmp_path / "parts" / "0").rename(tmp_path / "parts" / "1")
+    parts = run(tmp_path / "parts", 4, TORCHRUN)
+    (alone,) = run(tmp_path / "alone", 4, [sys.executable])
+    for name, values in whole[0].items():
+        assert torch.equal(values, whole[1][name])
+        assert torch.equal(values, parts[0][name])
+        assert torch.equal(values, parts[1][name])
+        torch.testing.assert_close(values, alone[name], rtol=1e-5, atol=1e-5)

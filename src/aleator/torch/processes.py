@@ -33,17 +33,15 @@ class World:
             values = there.to(values.device)
         return values
 
-    def from_first(self, content: bytes | None) -> bytes | None:
-        """What the first process has, on all of them: no disk need be shared."""
+    def shared(self, content: bytes | None, source: int) -> bytes | None:
+        """What the process `source` has, on all of them: no disk need be shared."""
         if self.size == 1:
             return content
-        length = torch.tensor([-1 if content is None else len(content)], device=_device())
-        dist.broadcast(length, 0)
-        if length < 0:
-            return None
-        held = torch.frombuffer(bytearray(content), dtype=torch.uint8) if content else torch.zeros(0, dtype=torch.uint8)
-        held = held.to(_device()) if self.rank == 0 else torch.zeros(int(length), dtype=torch.uint8, device=_device())
-        dist.broadcast(held, 0)
+        length = torch.tensor([0 if content is None else len(content)], device=_device())
+        dist.broadcast(length, source)
+        mine = torch.frombuffer(bytearray(content), dtype=torch.uint8) if content and self.rank == source else None
+        held = (torch.zeros(int(length), dtype=torch.uint8) if mine is None else mine).to(_device())
+        dist.broadcast(held, source)
         return held.cpu().numpy().tobytes()
 
 

@@ -367,16 +367,18 @@ class _Run:
     # ------------------------------------------------------------ checkpoints
 
     def restore(self) -> None:
-        """Go on from the checkpoint, if there is one: the first process reads it for all."""
+        """Go on from the checkpoint, if there is one: from that of the process that has come farthest."""
         if self.training.checkpoint is None:
             return
         path = Path(self.training.checkpoint)
-        if self.world.rank == 0 and not path.parent.is_dir():
+        if not path.parent.is_dir():
             raise FileNotFoundError(f"there is no folder {path.parent} for the checkpoint.")
-        content = self.world.from_first(path.read_bytes() if self.world.rank == 0 and path.exists() else None)
-        if content is None:
+        content = path.read_bytes() if path.exists() else None
+        tree = {} if content is None else files.load(content, str(path))
+        came = self.world.gathered(1 + _steps(tree["progress"]) if tree else 0)
+        if max(came) == 0:
             return
-        tree = files.load(content, str(path))
+        tree = files.load(self.world.shared(content, came.index(max(came))) or b"", str(path))
         for name, now in self.same().items():
             if tree["same"].get(name) != now:
                 raise ValueError(
@@ -425,6 +427,11 @@ class _Run:
             "patience": training.patience,
             "clip": training.clip,
         }
+
+
+def _steps(progress: dict[str, Any]) -> int:
+    """A number that grows with every step."""
+    return int(progress["epoch"] << 40 | progress["step"])
 
 
 def _means(sums: dict[str, Tensor]) -> dict[str, Tensor]:
