@@ -100,18 +100,18 @@ def picture(images, digits, said, by_digit, row):
         of_it = np.flatnonzero(digits == digit)
         shown = of_it[np.argsort(said.expected_loss[of_it])[len(of_it) // 2]]
         ax.imshow(images[shown, 0], cmap="gray_r")
-        ax.set_title(f"±{said.std[shown]:.0f}°", fontsize="medium")
+        ax.set_title(f"{digit}: ±{said.std[shown]:.0f}°", fontsize="medium")
         ax.axis("off")
     ax = right.subplots()
-    ax.plot([0, 55], [0, 55], color="0.7", lw=1)
+    ax.plot([0, 60], [0, 60], color="0.7", lw=1)
     ax.text(44, 46, "equal", color="0.5", rotation=38)
     for digit in range(10):
         ax.annotate(f"{digit}", (NOISE[digit], by_digit[digit]), ha="center", va="center", fontsize=14, color="C0")
     ax.set(
         xlabel="true noise of the angle (degrees), by digit",
         ylabel="expected error (degrees)",
-        xlim=(0, 55),
-        ylim=(0, 55),
+        xlim=(0, 60),
+        ylim=(0, 60),
     )
     ax.set_title(
         f"nobody told it which digits are noisy\n(clean ones: off by {row[0]:.1f}°, the same network alone {row[1]:.1f}°)",
