@@ -270,3 +270,10 @@ def test_an_example_is_asked_for(tmp_path):
     pair = Pair(nn.Sequential(nn.Conv1d(1, 1, 3), nn.Flatten(), nn.Linear(5, 1)))
     with pytest.raises(ValueError, match="needs example="):
         aleator.export_onnx(pair, tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match=r"cannot read the example, of shape \(2, 3\)"):
+        aleator.export_onnx(Pair(mlp()), tmp_path / "m.onnx", np.zeros((2, 3), np.float32))
+    with pytest.raises(ValueError, match="not fitted yet"):
+        aleator.export_onnx(Quantifier(mlp()), tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match="are for estimators"):
+        aleator.export_onnx(Pair(mlp()), tmp_path / "m.onnx", dtype="float32")
+    assert not list(tmp_path.iterdir())

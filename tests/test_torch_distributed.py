@@ -77,7 +77,7 @@ def _command_of(pid):
 
 
 OWN_DISKS = """
-import os, sys
+import sys
 import numpy as np, torch
 from torch import nn
 from aleator.torch import Pair, distributed, fit_pair
@@ -90,6 +90,10 @@ with distributed() as world:
     held = X[:50], X[:50, 0]
     fit_pair(pair, (X, X[:, 0], weight), epochs=int(sys.argv[2]), batch_size=50, validation=held, patience=2,
              checkpoint=f"{sys.argv[1]}/{world.rank}")
+    # each process reads its own share of a stream, and standardises by all of it
+    share = [(X[world.rank :: world.size], X[world.rank :: world.size, 0])]
+    scaled = Pair(nn.Linear(3, 1), nn.Linear(3, 1)).standardise([(x, y[:, None]) for x, y in share]).scaling
+    assert np.allclose(scaled.x_mean, X.mean(0), atol=1e-6) and np.allclose(scaled.x_spread, X.std(0), atol=1e-6)
     torch.save(pair.state_dict(), f"{sys.argv[1]}/weights_{world.rank}")
 """
 

@@ -131,6 +131,9 @@ def test_bad_tables_are_named(folder, table, tmp_path, frame):
     holes.to_parquet(tmp_path / "holes.parquet", row_group_size=1000)
     with pytest.raises(ValueError, match=r"holes.parquet: column 'b' is (nan|None) in row 4321"):
         list(ParquetRegression(tmp_path / "holes.parquet", target="y"))
+    (tmp_path / "twice.csv").write_text("a,a,y\n1,2,3\n")
+    with pytest.raises(ValueError, match="twice.csv has two columns 'a'"):
+        ParquetRegression(tmp_path / "twice.csv", target="y")
     lines = table.read_text().splitlines()
     (tmp_path / "late.csv").write_text("\n".join([*lines[:30_000], "1,oh,2,3", ""]))
     with pytest.raises(ValueError, match="late.csv"):

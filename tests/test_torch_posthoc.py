@@ -53,9 +53,10 @@ def test_the_expected_loss_is_right_and_the_module_as_it_was(net, features, loss
     said = quantifier.predict(X[TEST])
     assert same(before, state(net))
     assert torch.equal(chance, torch.get_rng_state())
+    y_pred, expected = quantifier(X[TEST])  # whatever mode the module is in
+    assert same(before, state(net))
     net.eval()
     np.testing.assert_allclose(said.mean, net(X[TEST]).detach(), rtol=1e-5)
-    y_pred, expected = quantifier(X[TEST])
     np.testing.assert_allclose(y_pred.detach(), said.mean, rtol=1e-5)
     np.testing.assert_allclose(expected.detach(), said.expected_loss, rtol=1e-5)
     for part, mode in zip(net.modules(), before[2], strict=True):

@@ -376,7 +376,7 @@ def test_an_optimizer_that_asks_several_times(tmp_path):
     assert pair.history.joint_loss.iloc[-1] < 0.8 * adam.history.joint_loss.iloc[-1]
     fit_pair(make_pair(), DATA, epochs=4, checkpoint=tmp_path / "c", **common)
     assert_same(fit_pair(make_pair(), DATA, epochs=10, checkpoint=tmp_path / "c", **common), pair)
-    with pytest.raises(ValueError, match="LBFGS trains one pair at a time"):
+    with pytest.raises(ValueError, match="LBFGS does not treat every number by itself"):
         fit_ensemble(make_pair, 2, DATA, optimizer=lbfgs)
 
 
@@ -419,8 +419,14 @@ def test_bad_settings_are_named():
         ({"epochs": 0}, "epochs must be a whole number >= 1"),
         ({"batch_size": 2.5}, "batch_size must be a whole number >= 1"),
         ({"patience": 3}, "give it"),
-        ({"clip": 0.0}, "clip must be positive"),
+        ({"clip": 0.0}, "clip must be a positive number"),
         ({"scheduler_step": "week"}, "scheduler_step must be 'epoch' or 'batch'"),
+        ({"optimizer": "adam"}, "optimizer must be an object of torch or a function"),
+        ({"autocast": torch.float32}, "autocast must be torch.bfloat16 or torch.float16"),
+        (
+            {"scheduler": torch.optim.lr_scheduler.ExponentialLR(torch.optim.SGD(mlp().parameters(), 0.1), 0.9)},
+            "another optimizer",
+        ),
         ({"scheduler": torch.optim.lr_scheduler.ReduceLROnPlateau, "scheduler_step": "batch"}, "must be 'epoch'"),
         ({"optimizer": torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1)}, "none of the pair's parameters"),
     ]:
@@ -432,10 +438,22 @@ def test_bad_settings_are_named():
         ((X[:0], y[:0]), ValueError, "no rows"),
         ((X, np.array(["a"] * 300)), TypeError, "numbers are needed"),
         ([X], TypeError, r"a batch must be \(x, y\)"),
-        ((X, y[:, None]), ValueError, r"y_pred has shape \(1, 64\), y has shape \(1, 64, 1\)"),
+        ((X, y[:, None]), ValueError, r"y_pred has shape \(64,\), y has shape \(64, 1\)"),
+        ((X, y, -np.ones(300)), ValueError, "sample weights must be numbers >= 0, and one is -1"),
+        ((X, y, np.zeros(300)), ValueError, "all sample weights are 0"),
     ]:
         with pytest.raises(error, match=message):
             fit_pair(make_pair(), data, epochs=1)
+    fit_pair(make_pair(), (X, y, np.arange(300) > 290), epochs=1, batch_size=8)  # many batches without any weight
+    with pytest.raises(TypeError, match=r"fit_pair trains a Pair, got Sequential: make one"):
+        fit_pair(mlp(), DATA)
+    with pytest.raises(ValueError, match="no rows to predict"):
+        make_pair().predict(X[:0])
+    generator = ((X[k::6], y[k::6]) for k in range(6))
+    with pytest.raises(ValueError, match="read only once"):
+        fit_pair(make_pair(), generator, standardise=True)
+    with pytest.raises(TypeError, match=r"from_torch takes an aleator.torch.Pair, got Ensemble"):
+        PairRegressor.from_torch(Ensemble([make_pair()]))
     with pytest.raises(FileNotFoundError, match="no folder .* for the checkpoint"):
         fit_pair(make_pair(), DATA, checkpoint="no/such/folder/c")
     once = ((X[k::6], y[k::6]) for k in range(6))
@@ -516,8 +534,21 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
     fit_pair(make_pair(), DATA, epochs=1, checkpoint=place)
     with pytest.raises(ValueError, match="seed was 0 and is 1. Remove it"):
         fit_pair(make_pair(), DATA, epochs=2, seed=1, checkpoint=place)
-    with pytest.raises(ValueError, match="parameters was"):
-        fit_pair(make_pair(outputs=2, flat=False), (X, np.column_stack([y, y])), epochs=2, checkpoint=place)
+    slow = functools.partial(torch.optim.Adam, lr=1e-4)
+    falling = make_pair().set_criterion(JointLoss(lam=lambda epoch: 0.5**epoch))
+    tanh = Pair(nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Dropout(0.0), nn.Linear(16, 1), nn.Flatten(0)))
+    for pair, data, settings, message in [
+        (make_pair(), (X, 50 * y), {}, "data is another"),
+        (make_pair(), (X[:-1], y[:-1]), {}, "data is another"),
+        (tanh, DATA, {}, "model is another"),
+        (make_pair(), DATA, {"standardise": True}, "model is another"),
+        (make_pair(), DATA, {"optimizer": slow}, "optimizer was .*0.001.* and is .*0.0001"),
+        (make_pair(), DATA, {"validation": (X[:9], y[:9])}, "validation is another"),
+        (make_pair(), DATA, {"autocast": torch.bfloat16}, "autocast was"),
+        (falling, DATA, {}, "lam was 0.2 and is"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            fit_pair(pair, data, epochs=2, checkpoint=place, **settings)
     content = place.read_bytes()
     for k in (0, 50, 300, len(content) // 2, len(content) - 1):
         place.write_bytes(content[:k] + bytes([content[k] ^ 4]) + content[k + 1 :])
@@ -586,16 +617,10 @@ def test_what_cannot_be_vectorised_is_looped(make, monkeypatch):
 
 
 def test_statistics_of_batches_are_members_own():
-    def make(k):
-        torch.manual_seed(k)
-        return Pair(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0)))
-
-    with torch.random.fork_rng():
-        # SGD: the bias before a normalisation has no gradient but rounding, of which Adam would make steps
-        common = {"epochs": 3, "optimizer": functools.partial(torch.optim.SGD, lr=0.05)}
-        ensemble = fit_ensemble(make, 3, DATA, **common)
-        for k, pair in enumerate(ensemble.pairs):
-            assert_same(pair, fit_pair(make(k), DATA, **common), rtol=1e-4, atol=1e-5)
+    # SGD: the bias before a normalisation has no gradient but rounding, of which Adam would make steps
+    common = {"epochs": 3, "optimizer": functools.partial(torch.optim.SGD, lr=0.05)}
+    for k, pair in enumerate(fit_ensemble(normalised, 3, DATA, **common).pairs):
+        assert_same(pair, fit_pair(normalised(k), DATA, **common), rtol=1e-4, atol=1e-5)
 
 
 def test_each_member_may_have_its_lam():
@@ -650,12 +675,64 @@ def test_weights_that_are_one_stay_one(one_layer):
             assert_same(pair, fit_pair(make(k), DATA, epochs=3), rtol=1e-4, atol=1e-5)
 
 
+def normalised(k=0):
+    with torch.random.fork_rng():
+        torch.manual_seed(k)
+        return Pair(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1), nn.Flatten(0)))
+
+
 def test_each_part_keeps_its_mode():
-    pair = make_pair(dropout=0.3)
-    pair.quantifier.eval()
-    fit_pair(pair, DATA, epochs=1)
-    assert pair.regressor.training
-    assert not pair.quantifier.training
+    """A part that its owner has set to evaluate is not trained on: its statistics stay."""
+
+    def make(k=0):
+        pair = normalised(k)
+        pair.regressor[1].eval()
+        return pair
+
+    for pair in (fit_pair(make(), DATA, epochs=1), fit_ensemble(make, 2, DATA, epochs=1).pairs[0]):
+        assert torch.equal(pair.regressor[1].running_mean, torch.zeros(8))
+        assert not torch.equal(pair.quantifier[1].running_mean, torch.zeros(8))
+        assert not pair.regressor[1].training
+        assert pair.regressor.training
+    pair = normalised().eval()
+    fit_pair(pair, DATA, epochs=1, validation=(X, y))
+    assert not pair.training
+    assert not torch.equal(pair.regressor[1].running_mean, torch.zeros(8))
+
+
+def test_a_frozen_regressor_gets_a_quantifier_that_learns():
+    net = mlp().requires_grad_(False)
+    before = weights(net)
+    pair = fit_pair(Pair(net), DATA, epochs=2)
+    assert all(torch.equal(values, before[name]) for name, values in net.state_dict().items())
+    assert all(p.requires_grad for p in pair.quantifier.parameters())
+
+
+def test_fields_and_their_ensembles():
+    images = torch.randn(40, 2, 5, 5, generator=torch.Generator().manual_seed(0))
+    target = torch.cat([images, images[:, :1]], 1)
+
+    def make(k):
+        with torch.random.fork_rng():
+            torch.manual_seed(k)
+            return Pair(nn.Conv2d(2, 3, 3, padding=1))
+
+    said = (
+        fit_ensemble(make, 3, (images, target), epochs=2, standardise=True)
+        .recalibrate((images, target))
+        .predict(images)
+    )
+    assert said.mean.shape == (40, 3, 5, 5)
+    assert said.expected_loss.shape == (40, 1, 5, 5)
+    realised = np.square(said.mean - target.numpy()).sum(1, keepdims=True)
+    assert said.expected_loss.mean() == pytest.approx(realised.mean(), rel=1e-6)
+    with pytest.raises(ValueError, match="are no table"):
+        said.to_frame()
+
+
+def test_arrays_as_numpy_has_them():
+    pair = fit_pair(make_pair(), (X.astype(np.float64)[::-1], (y > 0)[::-1]), epochs=1)
+    assert pair.predict(X.astype(np.float64)).mean.shape == (300,)
 
 
 def test_a_mixture_of_pairs():
@@ -678,6 +755,13 @@ def test_bad_ensembles_are_named():
         fit_ensemble(make_pair, 2, DATA, optimizer=torch.optim.SGD(mlp().parameters(), 0.1))
     with pytest.raises(ValueError, match="one architecture"):
         fit_ensemble(lambda k: Pair(nn.Linear(4, 1 + k)), 2, (X, y[:, None]))
+    with pytest.raises(ValueError, match=r"regressor.1 is ReLU\(\) in member 0 and Tanh\(\) in member 1"):
+        fit_ensemble(lambda k: Pair(nn.Sequential(nn.Linear(4, 3), [nn.ReLU, nn.Tanh][k](), nn.Linear(3, 1))), 2, DATA)
+    with pytest.raises(ValueError, match="weight, bias frozen in member 1"):
+        fit_ensemble(lambda k: Pair(nn.Sequential(nn.Linear(4, 1).requires_grad_(k == 0))), 2, DATA)
+    one = make_pair()
+    with pytest.raises(ValueError, match="gave one twice"):
+        fit_ensemble(lambda k: one, 2, DATA)
     with pytest.raises(TypeError, match=r"make_pair\(0\) must make a Pair, and makes a Sequential"):
         fit_ensemble(mlp, 2, DATA)
     with pytest.raises(ValueError, match="k must be a whole number"):

@@ -68,6 +68,8 @@ class PairRegressor(PairSettings, NetworkRegressor):
 
         Like one trained with `epochs` given it has no held-out rows: `calibrate` gives it intervals.
         """
+        if not hasattr(pair, "to_estimator"):
+            raise TypeError(f"from_torch takes an aleator.torch.Pair, got {type(pair).__name__}.")
         model: Self = pair.to_estimator(cls)  # torch is imported there and nowhere here
         return model
 

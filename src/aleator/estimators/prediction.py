@@ -52,6 +52,8 @@ class Prediction:
 
     def to_frame(self, index: pd.Index | None = None) -> pd.DataFrame:
         """A table, one row a sample, with the index of the frame that was asked about; outputs are numbered."""
+        if self.mean.ndim > 2:
+            raise ValueError(f"predictions of shape {self.mean.shape} are no table: take mean and expected_loss.")
         parts = {"mean": self.mean, "expected_loss": self.expected_loss}
         if self._has_std:
             parts["std"] = self.std

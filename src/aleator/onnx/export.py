@@ -32,10 +32,13 @@ def export_onnx(
 
     model : any estimator of aleator; a `Pair`, `Ensemble` or `Quantifier` of `aleator.torch`.
     example : for models of torch, inputs (a few rows are enough) that show their shapes and types.
-    dtype : "float64" or "float32", of the input X. The answers are float64, so that no unit is too large for them.
+    dtype : "float64" or "float32", of the input X. The answers are float64, so that no unit is too large for them (of
+        torch, predictions have the type they have there).
     given : for a `LossQuantifier` whose regressor ONNX cannot hold: its predictions become the input `given`.
     """
     if hasattr(model, "to_onnx"):  # of torch
+        if given or dtype != "float64":
+            raise ValueError("dtype and given are for estimators; the example says what a model of torch reads.")
         model.to_onnx(path, example)
         return
     kind = next((kind for kind in _ANSWERS if isinstance(model, kind)), None)

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 import aleator
-from aleator import files, mixtures
+from aleator import files
 from aleator.losses import Cost, Loss
 from aleator.torch.batches import tensor
-from aleator.torch.criterion import JointLoss
 from aleator.torch.ensemble import Ensemble
 from aleator.torch.pair import Pair, by_row, device_of, evaluating
 from aleator.torch.posthoc import Quantifier
@@ -38,23 +37,9 @@ class Answers(nn.Module):
             y_pred, xi = self.model(*x)
             return y_pred, by_row(self.model.expected_loss(xi), y_pred)
         answers = [(y_pred, pair.expected_loss(xi)) for pair in self.model.pairs for y_pred, xi in [pair(*x)]]
-        mu = torch.stack([y_pred for y_pred, _ in answers]).double()
-        expected = torch.stack([e for _, e in answers])
-        mean = mu.mean(0)
-        criterion = self.model.pairs[0].criterion
-        epistemic = _apart(criterion, mu, mean.expand_as(mu), expected).mean(0)
-        scale = self.model.loss_scale
-        return mean, by_row(scale * (expected.mean(0) + epistemic), mean), by_row(scale * epistemic, mean)
-
-
-def _apart(criterion: JointLoss, mu: Tensor, mean: Tensor, expected: Tensor) -> Tensor:
-    """What a member differs from the mean by, as loss: eq. (4.11), (4.12), or the loss between the two."""
-    gap: Tensor = criterion.loss(mean, mu)
-    shared = [k for k in range(1, gap.ndim) if gap.shape[k] != expected.shape[k]]
-    gap = gap.sum(shared, keepdim=True) if shared else gap
-    if mixtures.of(criterion.measure) is mixtures.laplace:
-        return (gap + expected * torch.expm1(-gap / expected)).clamp(min=0.0)
-    return gap
+        mu, expected = (torch.stack([answer[k] for answer in answers]) for k in (0, 1))
+        mean, aleatoric, epistemic = self.model.mixed(mu, expected)
+        return mean, by_row(aleatoric + epistemic, mean), by_row(epistemic, mean)
 
 
 def export(model: Pair | Ensemble | Quantifier, path: str | PathLike[str], example: Any) -> None:
@@ -65,10 +50,19 @@ def export(model: Pair | Ensemble | Quantifier, path: str | PathLike[str], examp
     inputs = ["X"] if len(x) == 1 else [f"X{k}" for k in range(len(x))]
     rows = torch.export.Dim("rows")
     with evaluating(model), torch.no_grad(), _quiet():
-        program = torch.onnx.export(
-            answers, x, dynamo=True, verbose=False, opset_version=OPSET, input_names=inputs, output_names=names,
-            dynamic_shapes=(tuple({0: rows} for _ in x),),
-        )  # fmt: skip
+        try:
+            answers(*x)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            shapes = ", ".join(str(tuple(part.shape)) for part in x)
+            raise ValueError(f"the model cannot read the example, of shape {shapes}: {error}") from error
+        try:
+            program = torch.onnx.export(
+                answers, x, dynamo=True, verbose=False, opset_version=OPSET, input_names=inputs, output_names=names,
+                dynamic_shapes=(tuple({0: rows} for _ in x),),
+            )  # fmt: skip
+        except torch.onnx.OnnxExporterError as error:
+            reason = str(error.__cause__ or error).strip().split("\n")[0]
+            raise ValueError(f"torch cannot export this model: {reason}") from error
     assert program is not None
     proto = program.model_proto
     measure: Loss | Cost = model.measure if isinstance(model, Quantifier) else _measure(model)

@@ -5,6 +5,7 @@ is a function of the seed and the epoch alone, so training can be resumed in the
 each process takes its part of every batch.
 """
 
+import hashlib
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from aleator.torch.chance import seed_of
+from aleator.torch.criterion import check_weight
 from aleator.torch.processes import World
 
 
@@ -51,6 +53,16 @@ class Rows:
     @property
     def steps(self) -> int:
         return -(-len(self.data) // self.batch_size)
+
+    def fingerprint(self) -> str:
+        """A hash of the number of rows and of some hundred of them."""
+        n = len(self.data)
+        some = self.data.take(torch.linspace(0, n - 1, min(n, 256)).long())
+        parts = some.x if isinstance(some.x, tuple) else (some.x,)
+        arrays = [part.cpu().numpy() for part in (*parts, some.y, *([] if some.weight is None else [some.weight]))]
+        return hashlib.sha256(
+            str(n).encode() + b"".join(a.tobytes() + str(a.dtype).encode() for a in arrays)
+        ).hexdigest()
 
     def epoch(self, number: int, world: World, begin: int = 0) -> Iterator[tuple[Batch, int]]:
         """Batches from number `begin` on, with the number of rows that all processes together have in this step."""
@@ -105,6 +117,10 @@ class Stream:
     source: Iterable[Any]
     steps = None
 
+    def fingerprint(self) -> str:
+        """What can be told of it without reading: what it is."""
+        return type(self.source).__name__
+
     def epoch(self, number: int, world: World, begin: int = 0) -> Iterator[tuple[Batch, int]]:
         for part in (self.source, getattr(self.source, "sampler", None), getattr(self.source, "dataset", None)):
             tell = getattr(part, "set_epoch", None)
@@ -139,6 +155,8 @@ def rows_of(data: Any, batch_size: int = 1024, labelled: bool = True) -> Iterato
     if not labelled and (hasattr(data, "shape") or _are_inputs(data)):
         x = tuple(map(tensor, data)) if isinstance(data, tuple) else tensor(data)
         n = len(x[0]) if isinstance(x, tuple) else len(x)
+        if n == 0:
+            raise ValueError("there are no rows to predict.")
         data = (x, torch.zeros(n))
     return (batch for batch, _ in read(data, batch_size, 0, shuffle=False).epoch(0, World()))
 
@@ -149,7 +167,7 @@ def _are_inputs(data: Any) -> bool:
 
 def _tensors(x: Any, y: Any, weight: Any = None) -> Tensors:
     x = tuple(map(tensor, x)) if isinstance(x, (tuple, list)) else tensor(x)
-    y, weight = tensor(y), None if weight is None else tensor(weight)
+    y, weight = target(y), None if weight is None else weights(weight)
     for part in x if isinstance(x, tuple) else (x,):
         if part.ndim == 0 or len(part) != len(y):
             raise ValueError(f"x has shape {tuple(part.shape)}, y has shape {tuple(y.shape)}: not as many rows.")
@@ -167,7 +185,21 @@ def tensor(values: Any) -> Tensor:
     held = np.asarray(values)
     if held.dtype.kind not in "fiub":
         raise TypeError(f"numbers are needed, got {_kind(values)} of {held.dtype}.")
-    return torch.as_tensor(held if held.flags.writeable else held.copy())
+    usable = held.flags.writeable and all(step >= 0 for step in held.strides)
+    return torch.as_tensor(held if usable else held.copy())
+
+
+def target(values: Any) -> Tensor:
+    """Targets: numbers, true and false are 1 and 0."""
+    y = tensor(values)
+    return y.float() if y.dtype == torch.bool else y
+
+
+def weights(values: Any) -> Tensor:
+    """Sample weights: numbers >= 0."""
+    weight = tensor(values)
+    check_weight(weight)
+    return weight
 
 
 def batch_of(made: Any) -> Batch:
@@ -177,7 +209,7 @@ def batch_of(made: Any) -> Batch:
     if not (isinstance(made, (tuple, list)) and len(made) in (2, 3)):
         raise TypeError(f"a batch must be (x, y) or (x, y, weight), got {_kind(made)}.")
     x = tuple(map(tensor, made[0])) if isinstance(made[0], (tuple, list)) else tensor(made[0])
-    return Batch(x, tensor(made[1]), tensor(made[2]) if len(made) == 3 else None)
+    return Batch(x, target(made[1]), weights(made[2]) if len(made) == 3 else None)
 
 
 def _rows_in(values: Any) -> int | None:

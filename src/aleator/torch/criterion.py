@@ -74,7 +74,7 @@ class JointLoss(ExactModule):
 
     def losses(self, y_pred: Tensor, xi: Tensor, y: Tensor) -> Tensor:
         """L of each element of xi: summed over the outputs that share a quantifier."""
-        self._check(y_pred, xi, y)
+        self.check(y_pred, xi, y, 1 + self.lam.ndim)
         each = self.loss(_exact(y_pred), y)
         if each.shape != y.shape:
             raise ValueError(
@@ -118,17 +118,19 @@ class JointLoss(ExactModule):
             raise ValueError(f"lam is for {len(self.lam)} members, and xi has shape {tuple(xi.shape)}: members first.")
         return self.lam.to(xi.dtype).reshape(-1, *[1] * (xi.ndim - 1)) if self.lam.ndim else self.lam.to(xi.dtype)
 
-    def _check(self, y_pred: Tensor, xi: Tensor, y: Tensor) -> None:
-        """Torch would broadcast (n,) against (n, 1) to (n, n) without a word, and train on nonsense."""
+    def check(self, y_pred: Tensor, xi: Tensor, y: Tensor, leading: int = 1) -> None:
+        """Refuse what torch would broadcast, (n,) against (n, 1) to (n, n), and then train on nonsense.
+
+        The first `leading` dimensions are members and rows: no quantifier can be shared among these.
+        """
         where = {"y_pred": y_pred.device, "xi": xi.device, "y": y.device, "lam": self.lam.device}
         if len(set(where.values())) > 1:
             places = ", ".join(f"{name} on {device}" for name, device in where.items())
             raise ValueError(f"all must be on one device, but {places}; move them with .to(device).")
         if y_pred.shape != y.shape:
             raise ValueError(f"y_pred has shape {tuple(y_pred.shape)}, y has shape {tuple(y.shape)}: they must agree.")
-        batch = 1 + self.lam.ndim  # members first, then rows
         if xi.ndim != y.ndim or any(
-            narrow != wide and (narrow != 1 or k < batch)
+            narrow != wide and (narrow != 1 or k < leading)
             for k, (narrow, wide) in enumerate(zip(xi.shape, y.shape, strict=True))
         ):
             raise ValueError(
@@ -139,12 +141,18 @@ class JointLoss(ExactModule):
     def _weight(self, weight: Tensor | None, value: Tensor) -> Tensor | None:
         if weight is None:
             return None
+        check_weight(weight)
         if weight.shape == value.shape:
             return weight
         if weight.shape != value.shape[:1]:
             shapes = f"{tuple(value.shape[:1])} or {tuple(value.shape)}"
             raise ValueError(f"sample_weight has shape {tuple(weight.shape)}, it must be {shapes}.")
         return weight.reshape(-1, *[1] * (value.ndim - 1)).expand(value.shape)
+
+
+def check_weight(weight: Tensor) -> None:
+    if not torch.compiler.is_compiling() and not (weight >= 0).all():
+        raise ValueError(f"sample weights must be numbers >= 0, and one is {weight.min().item():g}.")
 
 
 def reduced(value: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
@@ -163,7 +171,10 @@ def _exact(values: Tensor) -> Tensor:
 
 
 def _positive(name: str, values: Any) -> Tensor:
-    given = torch.as_tensor(values, dtype=torch.float64)
+    try:
+        given = torch.as_tensor(values, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        given = torch.tensor(torch.nan)
     if given.ndim > 1 or not (torch.isfinite(given).all() and (given > 0).all()):
         raise ValueError(f"{name} must be a positive number, or one-dimensional with positive numbers; got {values!r}.")
     return given

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Self
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,7 @@ from aleator.losses import Loss
 from aleator.torch.batches import rows_of
 from aleator.torch.criterion import JointLoss
 from aleator.torch.exact import ExactModule
-from aleator.torch.pair import BATCH, Pair, array, ratio
+from aleator.torch.pair import BATCH, Pair, array, by_row, ratio
 
 
 class Ensemble(ExactModule):
@@ -53,13 +52,24 @@ class Ensemble(ExactModule):
 
     def predict(self, x: Any, batch_size: int = BATCH) -> Prediction:
         """The mean of the members and its expected loss, in aleatoric and epistemic parts."""
-        said = [pair.predict(x, batch_size) for pair in self.pairs]
-        mu, expected = np.stack([one.mean for one in said]), np.stack([one.expected_loss for one in said])
-        measure = self.pairs[0].criterion.measure
-        mean, aleatoric, epistemic = mixtures.of(measure)(mu, expected)
-        scale = array(self.loss_scale)
-        aleatoric, epistemic = scale * aleatoric, scale * epistemic
-        return Prediction(mean, aleatoric + epistemic, aleatoric, epistemic, measure)
+        members = [[(y_pred.cpu(), pair.expected_loss(xi).cpu()) for _, y_pred, xi in pair.answers(x, batch_size)]
+                   for pair in self.pairs]  # fmt: skip
+        mu, expected = (torch.stack([torch.cat([batch[k] for batch in one]) for one in members]) for k in (0, 1))
+        mean, aleatoric, epistemic = map(array, self.mixed(mu, expected))
+        aleatoric, epistemic = by_row(aleatoric, mean), by_row(epistemic, mean)
+        return Prediction(mean, aleatoric + epistemic, aleatoric, epistemic, self.pairs[0].criterion.measure)
+
+    def mixed(self, mu: Tensor, expected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, aleatoric and epistemic loss of members' predictions and expected losses, (K, n, ...) each."""
+        criterion, mu = self.pairs[0].criterion, mu.double()
+        mean = mu.mean(0)
+        apart = criterion.loss(mean.expand_as(mu), mu)  # eq. (4.11), or the loss between a member and the mean
+        shared = [k for k in range(1, apart.ndim) if apart.shape[k] != expected.shape[k]]
+        apart = apart.sum(shared, keepdim=True) if shared else apart
+        if mixtures.of(criterion.measure) is mixtures.laplace:  # eq. (4.12)
+            apart = (apart + expected * torch.expm1(-apart / expected)).clamp(min=0.0)
+        scale = self.loss_scale.to(mu.device)
+        return mean, scale * expected.mean(0), scale * apart.mean(0)
 
     def recalibrate(self, data: Any) -> Self:
         """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""

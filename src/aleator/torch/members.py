@@ -4,12 +4,14 @@ A forward gives (K, n, ...) outputs for K members, and the members' weights can 
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from aleator.torch.pair import Pair
+from aleator.torch.criterion import JointLoss
+from aleator.torch.pair import Pair, evaluating
 
 State = dict[str, Tensor]
 
@@ -26,6 +28,14 @@ class Alone(nn.Module):
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
         y_pred, xi = self.pair(*x)
         return y_pred[None], xi[None]
+
+    def template(self) -> Pair:
+        """A pair that shows what the members are made of."""
+        return self.pair
+
+    def described(self) -> str:
+        """What must be the same for weights to fit."""
+        return described(self.pair)
 
     def clip(self, limit: float) -> None:
         """Scale the gradient down to Euclidean norm `limit` if it is longer."""
@@ -48,7 +58,9 @@ class Stacked(nn.Module):
         super().__init__()
         self.size = len(pairs)
         states = [pair.state_dict() for pair in pairs]
-        _check_alike(states)
+        if len({id(pair) for pair in pairs}) < len(pairs):
+            raise ValueError("make_pair must make a new pair each time, and gave one twice.")
+        _check_alike(pairs, states)
         self._template = (pairs[0],)  # in a tuple it is no submodule: its own weights are not trained
         trained = {name for name, p in pairs[0].named_parameters() if p.requires_grad}
         own = {id(p): name for name, p in pairs[0].named_parameters()}
@@ -69,14 +81,22 @@ class Stacked(nn.Module):
         self.vectorised: bool | None = None  # not tried yet
 
     def template(self) -> Pair:
+        """A pair that shows what the members are made of."""
         return self._template[0]
+
+    def described(self) -> str:
+        """What must be the same for weights to fit."""
+        return f"{self.size} of {described(self.template())}"
 
     def _state(self) -> State:
         state = {name: getattr(self, place) for place, name in self.names.items()}
         return state | {name: state[first] for name, first in self.replaced.items()}
 
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
-        self.template().train(self.training)
+        with nullcontext() if self.training else evaluating(self.template()):
+            return self._outputs(x)
+
+    def _outputs(self, x: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         if self.vectorised is None:
             self.vectorised = self._can_be_vectorised(x)
         if self.vectorised:
@@ -136,12 +156,34 @@ def _layer(module: nn.Module, name: str) -> nn.Module:
     return module.get_submodule(name.rpartition(".")[0])
 
 
-def _check_alike(states: Sequence[State]) -> None:
-    shapes = [{name: tuple(values.shape) for name, values in state.items()} for state in states]
-    for k, other in enumerate(shapes):
-        if other != shapes[0]:
-            apart = next(name for name in {**shapes[0], **other} if shapes[0].get(name) != other.get(name))
+def _check_alike(pairs: Sequence[Pair], states: Sequence[State]) -> None:
+    """All members are called as the first is, so nothing but numbers may differ."""
+    for k, pair in enumerate(pairs[1:], start=1):
+        shapes = [{name: tuple(values.shape) for name, values in state.items()} for state in (states[0], states[k])]
+        if shapes[0] != shapes[1]:
+            apart = next(name for name in {**shapes[0], **shapes[1]} if shapes[0].get(name) != shapes[1].get(name))
             raise ValueError(
                 f"make_pair must make pairs of one architecture: {apart} is {shapes[0].get(apart)} in member 0 and "
-                f"{other.get(apart)} in member {k}."
+                f"{shapes[1].get(apart)} in member {k}."
             )
+        layers = [[(name, _described(part)) for name, part in one.named_modules()] for one in (pairs[0], pair)]
+        for (name, here), (_, there) in zip(*layers, strict=False):
+            if here != there:
+                raise ValueError(
+                    f"make_pair must make pairs of one architecture: {name or 'the pair'} is {here} in member 0 and "
+                    f"{there} in member {k}."
+                )
+
+
+def described(pair: Pair) -> str:
+    """Layers and shapes of a pair."""
+    layers = [f"{name} {_described(part)}" for name, part in pair.named_modules()]
+    return "; ".join([*layers, *(f"{name} {tuple(values.shape)}" for name, values in pair.state_dict().items())])
+
+
+def _described(part: nn.Module) -> str:
+    """A layer as it prints itself, and which of its weights are trained; a criterion may have a lam of its own."""
+    if isinstance(part, JointLoss):
+        return "JointLoss"
+    frozen = [name for name, p in part.named_parameters(recurse=False) if not p.requires_grad]
+    return f"{type(part).__name__}({part.extra_repr()})" + (f" with {', '.join(frozen)} frozen" if frozen else "")

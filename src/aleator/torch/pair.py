@@ -22,6 +22,7 @@ from aleator.torch.batches import Batch, rows_of
 from aleator.torch.chance import draw_from, given_back
 from aleator.torch.criterion import JointLoss
 from aleator.torch.exact import ExactModule
+from aleator.torch.processes import world
 from aleator.torch.scaling import Scaling, moments
 
 Numbers = TypeVar("Numbers", NDArray[np.float64], Tensor)
@@ -68,8 +69,7 @@ class Pair(ExactModule):
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
         """The prediction, in the target's units, and xi."""
         if self.scaling is not None:
-            dtype = next((p.dtype for p in self.parameters()), torch.float32)
-            x = (self.scaling.inputs(x[0], dtype), *x[1:])
+            x = (self.scaling.inputs(x[0], dtype_of(self)), *x[1:])
         seen = x if self.trunk is None else (self.trunk(*x),)
         y_pred, xi = self.regressor(*seen), self.quantifier(*seen)
         return (y_pred if self.scaling is None else self.scaling.outputs(y_pred)), xi
@@ -85,11 +85,13 @@ class Pair(ExactModule):
         device = device_of(self)
         with given_back(device):
             draw_from(device, 0)  # a loader that shuffles shows the rows in the same order each time
-            of_x, of_y = moments((first(batch.x), batch.y) for batch in rows_of(data))
-            batch = next(rows_of(data, 2))
+            of_x, of_y = moments(((first(batch.x), batch.y) for batch in rows_of(data)), world())
+            batch = next(rows_of(data, 2), None)
+        if batch is None:
+            raise ValueError("data can be read only once, a generator: give a list, a Dataset or a DataLoader.")
         self.scaling = Scaling(of_x.mean, of_x.spread, of_y.mean, of_y.spread).to(device)
         with torch.no_grad(), evaluating(self):
-            xi = self(*inputs_on(batch.x, device_of(self)))[1]
+            xi = self(*self.inputs(batch.x))[1]
         self.criterion.measure_by(self.scaling, batch.y.shape, xi.shape)
         return self
 
@@ -112,7 +114,7 @@ class Pair(ExactModule):
         """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
         self.loss_scale.fill_(1.0)
         realised, expected = 0.0, 0.0
-        for batch, y_pred, xi in self._answers(data):
+        for batch, y_pred, xi in self.answers(data, labelled=True):
             realised += float(self.criterion.losses(y_pred, xi, batch.y.to(xi.device)).double().sum())
             expected += float(self.expected_loss(xi).sum())
         self.loss_scale.fill_(ratio(realised, expected))
@@ -127,7 +129,7 @@ class Pair(ExactModule):
 
     def predict(self, x: Any, batch_size: int = BATCH) -> Prediction:
         """Predictions and their expected loss, as arrays; dropout is off, and nothing of the module changes."""
-        answers = [(y_pred, xi) for _, y_pred, xi in self._answers(x, batch_size, labelled=False)]
+        answers = [(y_pred, xi) for _, y_pred, xi in self.answers(x, batch_size)]
         mean = np.concatenate([array(y_pred) for y_pred, _ in answers])
         expected = by_row(np.concatenate([array(self.expected_loss(xi)) for _, xi in answers]), mean)
         return Prediction(mean, expected, expected, np.zeros_like(expected), self.criterion.measure)
@@ -144,12 +146,17 @@ class Pair(ExactModule):
 
         export(self, path, example)
 
-    def _answers(
-        self, data: Any, batch_size: int = BATCH, labelled: bool = True
+    def answers(
+        self, data: Any, batch_size: int = BATCH, labelled: bool = False
     ) -> Iterator[tuple[Batch, Tensor, Tensor]]:
+        """Batches of rows with what the pair says of them; without labels `data` may be inputs alone."""
         with torch.no_grad(), evaluating(self):
             for batch in rows_of(data, batch_size, labelled):
-                yield batch, *self(*inputs_on(batch.x, device_of(self)))
+                yield batch, *self(*self.inputs(batch.x))
+
+    def inputs(self, x: Any) -> tuple[Tensor, ...]:
+        """The inputs on the pair's device; float64, numpy's default, as its weights unless it standardises."""
+        return inputs_on(x, device_of(self), dtype_of(self) if self.scaling is None else None)
 
 
 # ---------------------------------------------------------------- a quantifier like the regressor
@@ -172,6 +179,7 @@ def quantifier_like(regressor: nn.Module, per_output: bool = False) -> nn.Module
                 "fresh weights: give the quantifier."
             )
         reset()
+    quantifier.requires_grad_(True)  # also where the regressor is frozen
     if per_output:
         return quantifier
     fresh = _with_one_output(layer)
@@ -224,9 +232,14 @@ def first(x: Tensor | tuple[Tensor, ...]) -> Tensor:
     return x if isinstance(x, Tensor) else x[0]
 
 
-def inputs_on(x: Any, device: torch.device) -> tuple[Tensor, ...]:
-    """The inputs of a module, one or several, on its device."""
-    return tuple(part.to(device, non_blocking=True) for part in (x if isinstance(x, (tuple, list)) else (x,)))
+def dtype_of(module: nn.Module) -> torch.dtype:
+    return next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+
+
+def inputs_on(x: Any, device: torch.device, dtype: torch.dtype | None = None) -> tuple[Tensor, ...]:
+    """The inputs of a module, one or several, on its device; float64 as `dtype`."""
+    parts = x if isinstance(x, (tuple, list)) else (x,)
+    return tuple(part.to(device, dtype if part.dtype == torch.float64 else None, non_blocking=True) for part in parts)
 
 
 @contextmanager

@@ -233,6 +233,9 @@ def _columns(file: Path) -> dict[str, Any]:
                 schema = reader.schema
     except pa.ArrowInvalid as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
+    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{file} has two columns {twice!r}.")
     return dict(zip(schema.names, schema.types, strict=True))
 
 

@@ -6,7 +6,7 @@ with all that belongs to it: the length of training by cross-validation, the sca
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
@@ -22,7 +22,7 @@ from aleator.torch.batches import rows_of
 from aleator.torch.exact import ExactModule
 from aleator.torch.exchange import layers_of
 from aleator.torch.functions import TorchLoss, coupling_of, loss_of
-from aleator.torch.pair import BATCH, array, device_of, evaluating, first, inputs_on
+from aleator.torch.pair import BATCH, array, device_of, dtype_of, evaluating, first, inputs_on
 from aleator.torch.scaling import Scaling
 
 Floats = NDArray[np.float64]
@@ -100,7 +100,8 @@ class Quantifier(nn.Module):
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
         """The module's prediction and its expected loss, both as tensors."""
         readers = self._readers()
-        with self._watching() as caught:
+        still = nullcontext() if torch.compiler.is_compiling() else evaluating(self.module)  # its statistics stay
+        with still, self._watching() as caught:
             y_pred = self.module(*x)
         features = self._features(x, caught)
         said = _columns(y_pred)
@@ -160,7 +161,7 @@ class Quantifier(nn.Module):
         device = device_of(self.module)
         with torch.no_grad(), evaluating(self.module):
             for batch in rows_of(data, batch_size, labelled):
-                x = inputs_on(batch.x, device)
+                x = inputs_on(batch.x, device, dtype_of(self.module))
                 with self._watching() as caught:
                     y_pred = self.module(*x)
                 yield batch, y_pred, self._features(x, caught)
@@ -201,7 +202,8 @@ class Quantifier(nn.Module):
         elif caught:
             made = caught[-1]
         else:
-            raise ValueError(f"the module does not call its layer {self.features!r}.")
+            which = "last linear layer: name its features" if self.features is None else f"layer {self.features!r}"
+            raise ValueError(f"the module does not call its {which}.")
         while isinstance(made, (tuple, list)):  # recurrent layers give several
             made = made[0]
         rows = first(x).shape[0]  # not len(), which would become a constant in ONNX

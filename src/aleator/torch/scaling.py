@@ -8,6 +8,7 @@ from torch import Tensor
 
 from aleator.engine.kernels import FARTHEST
 from aleator.torch.exact import ExactModule
+from aleator.torch.processes import World
 
 
 class Scaling(ExactModule):
@@ -42,7 +43,8 @@ class Moments:
     """Mean and standard deviation over batches, for each column of a table, or for all numbers of anything else."""
 
     def __init__(self) -> None:
-        self.count, self.mean, self.squares = 0, torch.tensor(0.0), torch.tensor(0.0)
+        zero = torch.zeros((), dtype=torch.float64)
+        self.count, self.mean, self.squares = 0, zero, zero
 
     def add(self, batch: Tensor) -> None:
         """Take in a batch, by the rule of Chan et al. for merging two sets."""
@@ -53,6 +55,13 @@ class Moments:
         self.squares = self.squares + (values - mean).square().sum(0) + gap.square() * self.count * count / total
         self.mean, self.count = self.mean + gap * count / total, total
 
+    def merged(self, world: World) -> None:
+        """Take in what the other processes have seen."""
+        count = world.summed(torch.tensor(self.count, dtype=torch.float64))
+        mean = world.summed(self.count * self.mean) / count
+        self.squares = world.summed(self.squares + self.count * (self.mean - mean).square())
+        self.mean, self.count = mean, int(count)
+
     @property
     def spread(self) -> Tensor:
         """Standard deviation; 0 for what never changes."""
@@ -60,10 +69,15 @@ class Moments:
         return torch.where(variance > 1e-28 * self.mean.square(), variance.sqrt(), 0.0)
 
 
-def moments(batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[Moments, Moments]:
-    """Those of the inputs and of the targets."""
+def moments(batches: Iterable[tuple[Tensor, Tensor]], world: World) -> tuple[Moments, Moments]:
+    """Those of the inputs and of the targets, of all processes."""
     of_x, of_y = Moments(), Moments()
     for x, y in batches:
         of_x.add(x)
         of_y.add(y)
+    if of_x.count == 0:
+        raise ValueError("there are no rows to learn mean and spread from.")
+    if world.size > 1:
+        of_x.merged(world)
+        of_y.merged(world)
     return of_x, of_y

@@ -9,7 +9,8 @@ gradients are averaged (DistributedDataParallel): the result is that of one proc
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -30,11 +31,12 @@ from aleator.torch.chance import draw_from, given_back
 from aleator.torch.criterion import JointLoss
 from aleator.torch.ensemble import Ensemble
 from aleator.torch.members import Alone, Stacked, State
-from aleator.torch.pair import Pair, device_of, evaluating, inputs_on, modes_kept
+from aleator.torch.pair import Pair, device_of, evaluating, modes_kept
 from aleator.torch.processes import World, world
 
 MakeOptimizer = Callable[[Any], Optimizer]
 MakeScheduler = Callable[[Optimizer], LRScheduler]
+WHOLE = ("LBFGS", "Adafactor", "Muon", "SparseAdam")  # optimizers that look at more than one number at a time
 SUMS = ("joint_loss", "loss", "expected_loss", "score")  # what is averaged over an epoch, for each member
 
 
@@ -67,8 +69,13 @@ class Training:
             raise ValueError(f"scheduler_step must be 'epoch' or 'batch', got {self.scheduler_step!r}.")
         if self.patience is not None and (self.validation is None or self.patience < 1):
             raise ValueError("patience stops training when validation=(x, y) no longer improves: give it, and >= 1.")
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"clip must be positive, got {self.clip!r}.")
+        if self.clip is not None and not (isinstance(self.clip, (int, float)) and self.clip > 0):
+            raise ValueError(f"clip must be a positive number, got {self.clip!r}.")
+        if self.autocast not in (None, torch.bfloat16, torch.float16):
+            raise ValueError(f"autocast must be torch.bfloat16 or torch.float16, got {self.autocast!r}.")
+        for name, made in (("optimizer", self.optimizer), ("scheduler", self.scheduler)):
+            if not (made is None or callable(made) or hasattr(made, "step")):
+                raise ValueError(f"{name} must be an object of torch or a function that makes one.")
 
 
 def fit_pair(
@@ -115,6 +122,8 @@ def fit_pair(
         batch_size=batch_size, validation=validation, patience=patience, device=device, autocast=autocast, clip=clip,
         seed=seed, checkpoint=checkpoint, checkpoint_every=checkpoint_every, verbose=verbose,
     )  # fmt: skip
+    if not isinstance(pair, Pair):
+        raise TypeError(f"fit_pair trains a Pair, got {type(pair).__name__}: make one, Pair(module).")
     if criterion is not None:
         pair.set_criterion(criterion)
     if device is not None:
@@ -164,6 +173,16 @@ def _made(make_pair: Callable[[int], Pair], number: int, device: Any) -> Pair:
 # ---------------------------------------------------------------- the loop
 
 
+@contextmanager
+def training_modes(model: Alone | Stacked) -> Iterator[None]:
+    """In training mode, but parts that their owner has set to evaluate stay so; afterwards all is as before."""
+    pair = model.template()
+    with modes_kept(pair):
+        if not pair.training:
+            pair.train()
+        yield
+
+
 @dataclass
 class Progress:
     """How far training has come, and the best weights so far: all that a checkpoint holds beside torch's own states."""
@@ -184,7 +203,7 @@ def _train(model: Alone | Stacked, criterion: JointLoss, data: Any, training: Tr
     run.restore()
     steps = run.data.steps or 1  # of batches that somebody else makes the number is not known: epochs are counted
     bar, tick = progress(training.verbose and run.world.rank == 0, "training", training.epochs * steps)
-    with given_back(run.device), modes_kept(model), bar:
+    with given_back(run.device), training_modes(model), bar:
         tick(run.progress.epoch * steps)
         while run.progress.epoch < training.epochs and not run.progress.stopped:
             run.epoch(tick)
@@ -204,8 +223,15 @@ class _Run:
         self.data = read(data, training.batch_size, training.seed)
         self.held = None if training.validation is None else read(training.validation, 1024, 0, shuffle=False)
         self.optimizer = _optimizer(training, model)
-        if isinstance(self.optimizer, LBFGS) and (model.size > 1 or training.autocast is torch.float16):
-            raise ValueError("LBFGS trains one pair at a time, and not in float16.")
+        name = type(self.optimizer).__name__
+        if model.size > 1 and name in WHOLE:
+            raise ValueError(f"{name} does not treat every number by itself: it trains one pair at a time.")
+        if name == "LBFGS" and training.autocast is torch.float16:
+            raise ValueError("LBFGS cannot train in float16.")
+        groups = [
+            {name: value for name, value in group.items() if name != "params"} for group in self.optimizer.param_groups
+        ]
+        self.settings = f"{name} {groups}"  # before a scheduler changes them
         self.scheduler = _scheduler(training, self.optimizer)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=training.autocast is torch.float16)
         self.progress = Progress(
@@ -218,7 +244,6 @@ class _Run:
         """The rest of the current epoch."""
         now = self.progress
         self.criterion.set_epoch(now.epoch)
-        self.called.train()
         now.sums = now.sums or {name: torch.zeros(self.model.size, dtype=torch.float64) for name in (*SUMS, "weight")}
         begin = now.step if isinstance(self.data, Rows) else 0  # batches that somebody else makes are made again
         batches = self.data.epoch(now.epoch, self.world, begin)
@@ -263,7 +288,7 @@ class _Run:
         """The gradient of the objective on a batch, which goes to the parameters; its sums are appended to `seen`."""
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, self.training.autocast, enabled=self.training.autocast is not None):
-            y_pred, xi = self.called(*inputs_on(batch.x, self.device))
+            y_pred, xi = self.called(*self.model.template().inputs(batch.x))
         objective, sums = self.measured(y_pred, xi, batch, rows)
         sums = self.of_all(sums)
         if not torch.isfinite(sums["joint_loss"]).all():
@@ -286,13 +311,14 @@ class _Run:
         Of several processes each has a part of the rows. Averaging their gradients gives that of the whole batch if
         each divides by its share of all weight, not by its own.
         """
+        self.criterion.check(y_pred[0], xi[0], batch.y)
         y = batch.y.expand(self.model.size, *batch.y.shape)
         value, L = self.criterion.parts(y_pred, xi, y)  # (K, n, ...)
         weight = torch.ones(len(batch), device=value.device) if batch.weight is None else batch.weight
         total = rows if batch.weight is None else float(self.world.summed(weight.double().sum()))
         per_row = max(value[0, 0].numel(), 1) if len(batch) else 1
         weighted = (weight.reshape(1, -1, *[1] * (value.ndim - 2)) * value).flatten(1).sum(1)  # (K,)
-        objective = weighted.sum() * (self.world.size / (total * per_row))
+        objective = weighted.sum() * (self.world.size / (total * per_row) if total else 0.0)
         with torch.no_grad():
             e = self.criterion.expected_loss(xi.double())
             each = {"joint_loss": value.double() * self.criterion.unit, "loss": L, "expected_loss": e}
@@ -330,7 +356,7 @@ class _Run:
         with torch.no_grad(), evaluating(self.model):
             for batch, rows in self.held.epoch(self.progress.epoch, self.world):
                 there = batch.to(self.device)
-                y_pred, xi = self.model(*inputs_on(there.x, self.device))
+                y_pred, xi = self.model(*self.model.template().inputs(there.x))
                 for name, value in self.measured(y_pred, xi, there, rows)[1].items():
                     total[name] += value
         return total
@@ -380,11 +406,11 @@ class _Run:
             return
         tree = files.load(self.world.shared(content, came.index(max(came))) or b"", str(path))
         for name, now in self.same().items():
-            if tree["same"].get(name) != now:
-                raise ValueError(
-                    f"the checkpoint {path} is of another training: {name} was {tree['same'].get(name)!r} and is "
-                    f"{now!r}. Remove it to begin anew."
-                )
+            before = tree["same"].get(name)
+            if before != now:
+                hashed = name in ("data", "validation", "model")
+                told = "is another" if hashed else f"was {before!r} and is {now!r}"
+                raise ValueError(f"the checkpoint {path} is of another training: {name} {told}. Remove it to begin.")
         self.model.load_state_dict(tree["model"])
         self.optimizer.load_state_dict(tree["optimizer"])
         if self.scheduler is not None:
@@ -412,20 +438,22 @@ class _Run:
 
     def same(self) -> dict[str, Any]:
         """What must not change between a checkpoint and going on from it."""
-        training, data = self.training, self.data
+        training, data, criterion = self.training, self.data, self.criterion
+        lam = criterion.lam.tolist() if criterion.schedule is None else [criterion.schedule(t) for t in range(10)]
         return {
             "seed": training.seed,
             "batch_size": training.batch_size if isinstance(data, Rows) else None,
-            "rows": len(data.data) if isinstance(data, Rows) else None,
-            "members": self.model.size,
-            "optimizer": type(self.optimizer).__name__,
+            "data": data.fingerprint(),
+            "validation": None if self.held is None else self.held.fingerprint(),
+            "model": self.model.described(),
+            "optimizer": self.settings,
             "scheduler": type(self.scheduler).__name__,
-            "loss": self.criterion.measure.name,
-            "coupling": self.criterion.coupling.name,
-            "lam": "schedule" if self.criterion.schedule else self.criterion.lam.tolist(),
-            "parameters": [list(values.shape) for values in self.model.parameters()],
+            "loss": criterion.measure.name,
+            "coupling": criterion.coupling.name,
+            "lam": lam,
             "patience": training.patience,
             "clip": training.clip,
+            "autocast": str(training.autocast),
         }
 
 
@@ -435,6 +463,8 @@ def _steps(progress: dict[str, Any]) -> int:
 
 
 def _means(sums: dict[str, Tensor]) -> dict[str, Tensor]:
+    if not (sums["weight"] > 0).all():
+        raise ValueError("all sample weights are 0: nothing is left to learn from.")
     return {name: value / sums["weight"] for name, value in sums.items() if name != "weight"}
 
 
@@ -454,6 +484,8 @@ def _optimizer(training: Training, model: nn.Module) -> Optimizer:
 def _scheduler(training: Training, optimizer: Optimizer) -> Any:
     made = training.scheduler
     made = made(optimizer) if made is not None and not isinstance(made, (LRScheduler, ReduceLROnPlateau)) else made
+    if made is not None and made.optimizer is not optimizer:
+        raise ValueError("the scheduler is of another optimizer.")
     if isinstance(made, ReduceLROnPlateau) and training.scheduler_step == "batch":
         raise ValueError("ReduceLROnPlateau looks at a loss after each epoch: scheduler_step must be 'epoch'.")
     return made
