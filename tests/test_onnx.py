@@ -17,11 +17,11 @@ from torch import nn
 
 import aleator
 from aleator import LossQuantifier, PairEnsemble, PairRegressor
-from aleator.couplings import Coupling
+from aleator.couplings import COUPLINGS, Coupling
 from aleator.losses import LOSSES, Loss
 from aleator.models import MODELS
-from aleator.onnx import export_onnx, moments
-from aleator.onnx.graph import Graph
+from aleator.onnx import export_onnx, moments, networks
+from aleator.onnx.graph import Graph, absolute, softplus
 from aleator.torch import JointLoss, Pair, Quantifier, fit_ensemble, fit_pair
 from test_contract import QUICK, SEVERAL
 
@@ -166,6 +166,41 @@ def test_the_normal_distribution_by_a_polynomial(tmp_path):
     np.testing.assert_allclose(said["upper"], ndtr(-at), rtol=1e-11, atol=1e-300)
 
 
+def test_functions_that_onnx_does_not_know(tmp_path):
+    graph = Graph()
+    x = graph.input("X", np.float64, ("n",))
+    made = {"softplus": softplus(x), "expm1": networks._expm1(-absolute(x)), "logcosh": networks._logcosh(x, 0.0 * x)}
+    made |= {name: networks.level(coupling)(x) for name, coupling in COUPLINGS.items() if name != "softplus"}
+    made["softplus level"] = networks.level(COUPLINGS["softplus"])(x)
+    for name, value in made.items():
+        graph.output(name, value, ("n",))
+    graph.write(tmp_path / "m.onnx", {})
+    at = np.concatenate(
+        [np.linspace(-40, 40, 4001), [-1e4, -700, -1e-3, -1e-9, 0.0, 1e-9, 1e-3, 0.049, 0.051, 700, 1e4]]
+    )
+    said = answers(tmp_path / "m.onnx", at)
+    np.testing.assert_allclose(said["softplus"], np.logaddexp(0, at), rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(said["expm1"], np.expm1(-np.abs(at)), rtol=1e-9)
+    np.testing.assert_allclose(said["logcosh"], LOSSES["logcosh"](at, 0 * at), rtol=1e-9, atol=1e-300)
+    for name, key in (("sigmoid", "sigmoid"), ("softplus", "softplus level")):
+        np.testing.assert_allclose(said[key], COUPLINGS[name].expected_loss(at, 1.0), rtol=1e-9)
+
+
+def test_rows_far_outside_and_losses_of_nothing(tmp_path):
+    far = NEW[:200] + 1e9 * SPREAD
+    model = PairEnsemble(loss="absolute", epochs=10, n_members=2).fit(X, y)
+    export_onnx(model, tmp_path / "m.onnx")
+    np.testing.assert_allclose(answers(tmp_path / "m.onnx", far)["prediction"], model.predict(far), rtol=1e-4)
+    still = PairEnsemble(loss="absolute", epochs=1, n_members=2).fit(
+        X, np.full(250, 3.0)
+    )  # a target that never changes
+    export_onnx(still, tmp_path / "s.onnx")
+    said = answers(tmp_path / "s.onnx", NEW)
+    assert (said["prediction"] == 3).all()
+    for name in ("expected_loss", "epistemic"):
+        np.testing.assert_allclose(said[name], getattr(still.predict_uncertainty(NEW), name), rtol=1e-5)
+
+
 def test_bad_input_is_named(tmp_path):
     place = tmp_path / "m.onnx"
     own = Coupling("own", lambda xi: np.exp(xi), lambda xi: -xi, lambda xi: np.exp(xi), lambda xi: -1.0)
@@ -235,7 +270,7 @@ def of_torch(kind):
     if kind in ("squared", "absolute", "logcosh"):
         target = target if kind != "logcosh" else target / 1e30
         pairs = lambda k: Pair(mlp(2), criterion=JointLoss(kind, "softplus" if kind == "squared" else "sigmoid"))  # noqa: E731
-        return fit_ensemble(pairs, 3, (rows, target), epochs=2, standardise=True), rows
+        return fit_ensemble(pairs, 3, (rows, target), epochs=2, standardise=True).recalibrate((rows, target)), rows
     if kind == "convolution":
         images = np.random.default_rng(0).normal(size=(200, 1, 8, 8)).astype(np.float32)
         net = nn.Sequential(
@@ -264,6 +299,8 @@ def test_models_of_torch(kind, tmp_path):
         assert said["prediction"].shape == ours.mean.shape
         assert np.abs(said["prediction"] - ours.mean).max() <= 1e-5 * spread
         np.testing.assert_allclose(said["expected_loss"], ours.expected_loss, rtol=1e-5)
+        if "epistemic" in said:
+            assert (np.abs(said["epistemic"] - ours.epistemic) <= 1e-5 * ours.expected_loss).all()
 
 
 def test_an_example_is_asked_for(tmp_path):

@@ -71,6 +71,31 @@ def test_shuffled_anew_in_each_epoch_and_the_same_for_a_seed(folder):
     assert torch.equal(rows(ParquetRegression(folder, target="y", buffer=0)), torch.arange(ROWS))
 
 
+def test_rows_are_kept_back_and_mixed_with_later_ones(table, monkeypatch):
+    """Blocks of a CSV file come in their order: only the buffer moves rows, and it moves them far."""
+    monkeypatch.setattr("aleator.torch.parquet.ROWS", 2_000)
+    monkeypatch.setattr("aleator.torch.parquet.BLOCK", 100_000)
+    data = ParquetRegression(table, target="y", buffer=10_000, batch_size=500)
+    order = rows(data)
+    place = torch.empty(ROWS, dtype=torch.long)
+    place[order] = torch.arange(ROWS)
+    assert place[:1000].max() > 12_000
+    assert place[:1000].double().mean() < 15_000
+    data.set_epoch(1)
+    assert not torch.equal(rows(data), order)
+    with pytest.raises(ValueError, match="named twice"):
+        ParquetRegression(table, target="y", features=["a", "a"])
+
+
+def test_spawned_workers_know_their_process(folder, monkeypatch):
+    monkeypatch.setattr("aleator.torch.parquet.world", lambda: World(1, 2))
+    data = ParquetRegression(folder, target="y", batch_size=500)
+    loader = DataLoader(data, batch_size=None, num_workers=1, multiprocessing_context="spawn")
+    spawned = rows(loader)
+    assert torch.equal(spawned, rows(data))
+    assert len(spawned) < ROWS
+
+
 @pytest.mark.parametrize("kind", ["folder", "table"])
 @pytest.mark.parametrize(("ranks", "workers"), [(1, 2), (2, 1), (3, 2), (40, 1)])
 def test_workers_and_processes_share_the_rows(kind, ranks, workers, request, monkeypatch):
@@ -78,6 +103,7 @@ def test_workers_and_processes_share_the_rows(kind, ranks, workers, request, mon
     seen = []
     for rank in range(ranks):
         monkeypatch.setattr("aleator.torch.parquet.world", lambda rank=rank: World(rank, ranks))
+        data.set_epoch(0)
         loader = DataLoader(data, batch_size=None, num_workers=workers if workers > 1 else 0)
         part = list(loader)
         seen.append(rows(part) if part else torch.zeros(0).long())

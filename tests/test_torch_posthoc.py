@@ -137,3 +137,25 @@ def test_bad_input_is_named(net):
     known = nn.Linear(3, 1)
     with pytest.warns(UserWarning, match="rows the estimator was not trained on"):
         Quantifier(known, lambda x: x, n_members=1, epochs=1).fit((X, known(X).detach()))
+
+
+def test_weights_and_groups_arrive(net, monkeypatch):
+    given = {}
+    monkeypatch.setattr(
+        "aleator.torch.posthoc.LossQuantifier.fit", lambda self, *args, **others: given.update(others) or 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+        Quantifier(net, "0").fit(
+            (X[HELD], y[HELD], 1 + torch.arange(1000)), groups=np.arange(1000) // 2, batch_size=300
+        )
+    assert given["groups"].max() == 499
+    assert (given["sample_weight"] == np.arange(1, 1001)).all()
+
+
+def test_in_double_precision(net):
+    quantifier = Quantifier(net, lambda x: x, n_members=1, epochs=3).fit((X[HELD], y[HELD]))
+    known = quantifier.predict(X[TEST]).expected_loss
+    try:
+        np.testing.assert_allclose(quantifier.double()(X[TEST].double())[1].detach(), known, rtol=1e-4)
+    finally:
+        quantifier.float()

@@ -770,3 +770,240 @@ def test_bad_ensembles_are_named():
         fit_ensemble(lambda k: Pair(mlp(), criterion=JointLoss(["squared", "absolute"][k])), 2, DATA)
     with pytest.raises(TypeError, match="epoch"):
         fit_ensemble(make_pair, 2, DATA, epoch=3)
+
+
+# ---------------------------------------------------------------- what a reviewer could change without a test noticing
+
+
+def test_patience_counts_epochs_without_improvement():
+    """Judged 4, 3, 2, ... it goes on whatever the patience; the last epoch allowed may still bring the best."""
+    pair = fit_pair(make_pair(), DATA, epochs=6, validation=DATA, patience=1)
+    assert len(pair.history) == 6
+    curve = iter([1.0, 2.0, 2.0, 0.5, 2.0, 2.0, 2.0, 0.1])
+    from aleator.torch import training
+
+    run = training._Run(
+        training.Alone(make_pair()), JointLoss(), DATA, training.Training(validation=DATA, patience=3), training.World()
+    )
+    while not run.progress.stopped:
+        run.judge(torch.tensor([next(curve)], dtype=torch.float64))
+        run.progress.epoch += 1
+    assert run.progress.epoch == 7
+    assert run.last_epochs() == [3]
+
+
+def test_a_member_that_had_enough_does_not_come_back():
+    from aleator.torch import training
+
+    run = training._Run(
+        Stacked([make_pair(0), make_pair(1)]),
+        JointLoss(),
+        DATA,
+        training.Training(validation=DATA, patience=2),
+        training.World(),
+    )
+    for judged in ([1.0, 5.0], [2.0, 4.0], [2.0, 3.0], [0.1, 2.0], [0.1, 1.0], [9.0, 9.0], [9.0, 9.0]):
+        run.judge(torch.tensor(judged, dtype=torch.float64))
+        run.progress.epoch += 1
+    assert run.last_epochs() == [0, 4]
+    assert run.progress.stopped
+
+
+@pytest.mark.parametrize("per_output", [False, True])
+def test_the_objective_is_the_weighted_mean_of_the_criterion(per_output):
+    """With SGD, which shows every factor."""
+    target = torch.stack([DATA[1], 3 * DATA[1]], 1)
+    weight = torch.rand(300, generator=torch.Generator().manual_seed(1)) + 0.1
+
+    def make():
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            return Pair(nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)), per_output=per_output)
+
+    sgd = functools.partial(torch.optim.SGD, lr=0.1)
+    pair = fit_pair(make(), (DATA[0], target, weight), epochs=1, batch_size=300, optimizer=sgd, standardise=True)
+    other = make().standardise((DATA[0], target, weight))
+    steps = sgd(other.parameters())
+    value = other.criterion(*other(DATA[0]), target, weight)
+    value.backward()
+    steps.step()
+    assert_same(pair, other, rtol=1e-5, atol=1e-6)
+    rows = other.criterion.parts(*make().scaled_like(other)(DATA[0]), target)
+    joint = (weight[:, None] * rows[0].detach() * other.criterion.unit).sum() / weight.sum()
+    assert pair.history.joint_loss[0] == pytest.approx(float(joint), rel=1e-5)
+    assert pair.history.loss[0] == pytest.approx(
+        float((weight[:, None] * rows[1].detach()).sum() / weight.sum()), rel=1e-5
+    )
+
+
+def test_weights_count_in_standardisation_and_recalibration():
+    counts = rng.integers(1, 4, size=300)
+    again = np.repeat(np.arange(300), counts)
+    for make in (lambda k: make_pair(k), lambda k: Pair(nn.Sequential(nn.Linear(4, 2)), per_output=True)):
+        target = y if make(0).quantifier[-1].__class__ is nn.Flatten else np.column_stack([y, 100 * y + 1])
+        pair = make(0).standardise((X, target, counts))
+        other = copy.deepcopy(pair).standardise((X[again], target[again]))
+        for name in ("x_mean", "x_spread", "y_mean", "y_spread"):
+            np.testing.assert_allclose(getattr(pair.scaling, name), getattr(other.scaling, name), rtol=1e-9)
+        pair.recalibrate((X, target, counts))
+        once = pair.loss_scale.clone()
+        np.testing.assert_allclose(pair.recalibrate((X, target, counts)).loss_scale, once)  # not once more
+        np.testing.assert_allclose(other.recalibrate((X[again], target[again])).loss_scale, once, rtol=1e-6)
+        said = pair.predict(X)
+        realised = np.square(said.mean - target)
+        np.testing.assert_allclose(
+            counts @ said.expected_loss, counts @ realised, rtol=1e-6
+        )  # of each output by itself
+        ensemble = Ensemble([copy.deepcopy(pair), copy.deepcopy(pair)]).recalibrate((X, target, counts))
+        np.testing.assert_allclose(
+            ensemble.recalibrate((X, target, counts)).loss_scale, torch.ones_like(once), rtol=1e-6
+        )
+
+
+def test_standardisation_of_batches_that_differ():
+    """Sorted rows: most of the spread is between the batches. A column that never changes is ignored, far rows stay finite."""
+    order = np.argsort(X[:, 0])
+    table = np.column_stack([X[order], np.full(300, 7.0, np.float32)])
+    batches = [(table[k : k + 30], y[order][k : k + 30]) for k in range(0, 300, 30)]
+    scaling = Pair(nn.Sequential(nn.Linear(5, 1), nn.Flatten(0))).standardise(batches).scaling
+    np.testing.assert_allclose(scaling.x_spread[:4], X.std(axis=0), rtol=1e-5)
+    assert float(scaling.x_spread[4]) == 0
+    seen = scaling.inputs(torch.full((1, 5), 1e30), torch.float32)
+    assert torch.equal(seen, torch.tensor([[1e4, 1e4, 1e4, 1e4, 0.0]]))
+
+
+def test_held_rows_are_seen_without_dropout_and_in_no_units():
+    pair = fit_pair(make_pair(dropout=0.5), DATA, epochs=2, validation=(X[:90], y[:90]))
+    said = pair.predict(X[:90])
+    assert pair.history.validation_loss.iloc[-1] == pytest.approx(np.mean((said.mean - y[:90]) ** 2), rel=1e-5)
+    stops = []
+    for factor in (1.0, 1e4):  # the unit of one output does not decide for the other
+        target = np.column_stack([y, factor * X[:, 1]])
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            pair = Pair(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)), per_output=True)
+        fit_pair(pair, (X[:60], target[:60]), epochs=300, validation=(X[60:], target[60:]), patience=5, standardise=True,
+                 optimizer=functools.partial(torch.optim.Adam, lr=0.03))  # fmt: skip
+        stops.append(len(pair.history))
+    assert stops[0] == stops[1] < 300
+
+
+def test_the_score_that_judges_schedules():
+    from aleator.torch import training
+
+    criterion = JointLoss(lam=lambda epoch: 0.3)
+    pair = make_pair().set_criterion(criterion)
+    run = training._Run(training.Alone(pair), criterion, DATA, training.Training(validation=DATA), training.World())
+    sums = run.on_held()
+    said = pair.predict(X)
+    score = np.square(said.mean - y) / said.expected_loss + np.log(said.expected_loss)
+    assert float(sums["score"] / sums["weight"]) == pytest.approx(score.mean(), rel=1e-5)
+
+
+def test_a_plateau_is_one_of_the_validation():
+    plateau = functools.partial(torch.optim.lr_scheduler.ReduceLROnPlateau, patience=0)
+    fast = functools.partial(torch.optim.Adam, lr=0.03)
+    pair = fit_pair(
+        make_pair(), (X[:40], y[:40]), epochs=40, validation=(X[200:], y[200:]), scheduler=plateau, optimizer=fast
+    )
+    fell = pair.history.validation_joint_loss.cummin().shift() < pair.history.validation_joint_loss
+    first = int(np.argmax(fell))
+    assert pair.history.learning_rate[first] == 0.03
+    assert pair.history.learning_rate[first + 1] == pytest.approx(0.003)
+
+
+def test_float16_goes_on_with_its_scale(tmp_path):
+    common = {
+        "autocast": torch.float16,
+        "clip": 0.05,
+        "optimizer": functools.partial(torch.optim.SGD, lr=1.0),
+        "batch_size": 100,
+    }
+    whole = fit_pair(make_pair(), DATA, epochs=4, **common)
+    fit_pair(make_pair(), DATA, epochs=2, checkpoint=tmp_path / "c", **common)
+    assert_same(fit_pair(make_pair(), DATA, epochs=4, checkpoint=tmp_path / "c", **common), whole)
+    pair = fit_pair(make_pair(), DATA, epochs=20, **{**common, "batch_size": 300})
+    moved = [(a - b).detach() for a, b in zip(pair.parameters(), make_pair().parameters(), strict=True)]
+    assert math.sqrt(sum(m.square().sum().item() for m in moved)) > 0.1  # clipped after the scale is taken away
+
+
+def test_short_gradients_are_not_made_longer():
+    common = {"epochs": 2, "optimizer": functools.partial(torch.optim.SGD, lr=0.01)}
+    assert_same(fit_ensemble(make_pair, 2, DATA, clip=1e6, **common), fit_ensemble(make_pair, 2, DATA, **common))
+
+
+def test_loaders_and_samplers_are_told_the_epoch(tmp_path):
+    told = []
+
+    class Sampler(torch.utils.data.SequentialSampler):
+        def set_epoch(self, epoch):
+            told.append(epoch)
+
+    data = TensorDataset(*DATA)
+    fit_pair(make_pair(), DataLoader(data, batch_size=100, sampler=Sampler(data)), epochs=3)
+    assert told == [0, 1, 2]
+    seeded = DataLoader(data, batch_size=100, shuffle=True, generator=torch.Generator())
+    with pytest.raises(ValueError, match="generator of its own cannot be resumed"):
+        fit_pair(make_pair(), seeded, checkpoint=tmp_path / "c")
+
+
+def test_a_resumed_ensemble_with_dropout(tmp_path):
+    """Stopped after the last step of an epoch: the first call is then one of the validation."""
+    common = {"epochs": 3, "validation": (X[:50], y[:50]), "batch_size": 64}
+    adam = functools.partial(torch.optim.Adam, lr=0.01)
+    whole = fit_ensemble(lambda k: make_pair(k, dropout=0.2), 2, DATA, optimizer=adam, **common)
+    with pytest.raises(StopError):
+        fit_ensemble(lambda k: make_pair(k, dropout=0.2), 2, DATA, optimizer=stopping(adam, 5), checkpoint=tmp_path / "c", checkpoint_every=0, **common)  # fmt: skip
+    assert_same(
+        fit_ensemble(lambda k: make_pair(k, dropout=0.2), 2, DATA, optimizer=adam, checkpoint=tmp_path / "c", **common),
+        whole,
+    )
+
+
+def test_members_with_schedules_of_their_own():
+    def make(k):
+        return make_pair(k).set_criterion(JointLoss(lam=lambda epoch, k=k: 0.1 * 10**k * 0.9**epoch))
+
+    for k, pair in enumerate(fit_ensemble(make, 2, DATA, epochs=4).pairs):
+        alone = fit_pair(make(k), DATA, epochs=4)
+        np.testing.assert_allclose(pair.predict(X).expected_loss, alone.predict(X).expected_loss, rtol=1e-4)
+    own = [lambda a, b: (a - b) ** 2, lambda a, b: (a - b).abs()]
+    with pytest.raises(ValueError, match="one loss and one coupling"):
+        fit_ensemble(lambda k: Pair(mlp(k), criterion=JointLoss(own[k])), 2, DATA)
+
+
+class Skipping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.bend, self.b = nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.b(x + self.bend(self.a(x)))
+
+
+def test_from_torch_keeps_everything_or_refuses():
+    pair = fit_pair(make_pair(dropout=0.25), DATA, epochs=1, standardise=True).recalibrate(DATA)
+    model = PairRegressor.from_torch(pair)
+    assert model.dropout == 0.25
+    np.testing.assert_allclose(model.predict_loss(X), pair.predict(X).expected_loss, rtol=1e-5)
+    assert [layer.p for layer in to_torch(model).regressor if isinstance(layer, nn.Dropout)] == [0.25]
+    with pytest.raises(ValueError, match="called otherwise"):
+        PairRegressor.from_torch(Pair(Skipping()))
+    with pytest.raises(ValueError, match="called otherwise"):
+        PairRegressor.from_torch(Pair(nn.Sequential(nn.Flatten(), nn.Linear(4, 2))))
+
+
+def test_members_of_two_dimensions_share_no_row():
+    stacked = JointLoss(lam=torch.tensor([0.1, 0.2]))
+    with pytest.raises(ValueError, match=r"xi has shape \(2, 1, 3\), y has shape \(2, 5, 3\)"):
+        stacked(torch.zeros(2, 5, 3), torch.zeros(2, 1, 3), torch.zeros(2, 5, 3))
+
+
+def test_a_constant_target_and_a_field_have_a_unit():
+    constant = Pair(nn.Sequential(nn.Linear(4, 1), nn.Flatten(0))).standardise((X, np.full(300, 3.0)))
+    assert float(constant.criterion.unit) == 1
+    assert (constant.predict(X).mean == 3).all()
+    field = torch.randn(20, 2, 6, generator=torch.Generator().manual_seed(0))
+    pair = Pair(nn.Conv1d(2, 2, 1), per_output=True).standardise((field, 3 * field))
+    assert pair.criterion.unit.ndim == 0
+    assert float(pair.criterion.unit) == pytest.approx(float((3 * field).var(correction=0)), rel=1e-5)

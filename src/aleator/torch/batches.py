@@ -6,7 +6,6 @@ each process takes its part of every batch.
 """
 
 import hashlib
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +30,11 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def of(self, rows: Tensor) -> "Batch":
+        """Some of the rows."""
+        x = tuple(part[rows] for part in self.x) if isinstance(self.x, tuple) else self.x[rows]
+        return Batch(x, self.y[rows], None if self.weight is None else self.weight[rows])
 
     def to(self, device: torch.device) -> "Batch":
         """The same on a device."""
@@ -78,16 +82,13 @@ class Rows:
 class Tensors:
     """Rows in memory."""
 
-    x: Any
-    y: Tensor
-    weight: Tensor | None
+    batch: Batch
 
     def __len__(self) -> int:
-        return len(self.y)
+        return len(self.batch)
 
     def take(self, rows: Tensor) -> Batch:
-        x = tuple(part[rows] for part in self.x) if isinstance(self.x, tuple) else self.x[rows]
-        return Batch(x, self.y[rows], None if self.weight is None else self.weight[rows])
+        return self.batch.of(rows)
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ class Items:
         return len(self.dataset)
 
     def take(self, rows: Tensor) -> Batch:
-        return batch_of(default_collate([self.dataset[int(row)] for row in rows]))
+        taken = batch_of(default_collate([self.dataset[int(row)] for row in (rows if len(rows) else [0])]))
+        return taken if len(rows) else taken.of(rows)  # a process may have no part of the last batch
 
 
 # ---------------------------------------------------------------- batches somebody else makes
@@ -122,11 +124,12 @@ class Stream:
         return type(self.source).__name__
 
     def epoch(self, number: int, world: World, begin: int = 0) -> Iterator[tuple[Batch, int]]:
+        """Batches, from the first: `begin` is for those who can skip."""
         for part in (self.source, getattr(self.source, "sampler", None), getattr(self.source, "dataset", None)):
             tell = getattr(part, "set_epoch", None)
             if tell is not None:
                 tell(number)
-        batches = itertools.islice(map(batch_of, self.source), begin, None)
+        batches = map(batch_of, self.source)
         while True:
             batch = next(batches, None)
             counts = world.gathered(0 if batch is None else len(batch))
@@ -175,7 +178,7 @@ def _tensors(x: Any, y: Any, weight: Any = None) -> Tensors:
         raise ValueError("there are no rows to learn from.")
     if weight is not None and len(weight) != len(y):
         raise ValueError(f"sample weights have shape {tuple(weight.shape)}, y has shape {tuple(y.shape)}.")
-    return Tensors(x, y, weight)
+    return Tensors(Batch(x, y, weight))
 
 
 def tensor(values: Any) -> Tensor:

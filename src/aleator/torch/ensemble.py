@@ -14,7 +14,7 @@ from aleator.losses import Loss
 from aleator.torch.batches import rows_of
 from aleator.torch.criterion import JointLoss
 from aleator.torch.exact import ExactModule
-from aleator.torch.pair import BATCH, Pair, array, by_row, ratio
+from aleator.torch.pair import BATCH, Pair, Sums, array, by_row
 
 
 class Ensemble(ExactModule):
@@ -36,12 +36,14 @@ class Ensemble(ExactModule):
     def criterion(self) -> JointLoss:
         """One criterion for outputs stacked along the first dimension, each member with its own lam."""
         own = [pair.criterion for pair in self.pairs]
-        if any(
-            (other.measure.name, other.coupling.name) != (own[0].measure.name, own[0].coupling.name) for other in own
-        ):
+        if len({(_told_apart(part), part.coupling.name) for part in own}) > 1:
             raise ValueError("all members of an ensemble must have one loss and one coupling.")
+
+        def scheduled(epoch: int) -> Any:
+            return [float(part.lam) if part.schedule is None else part.schedule(epoch) for part in own]
+
         first = own[0]
-        lam: Any = first.schedule or torch.stack([part.lam for part in own])
+        lam: Any = scheduled if any(part.schedule for part in own) else torch.stack([part.lam for part in own])
         loss: Any = first.measure if isinstance(first.measure, Loss) else first.loss
         return JointLoss(loss, first.coupling, lam, unit=first.unit, reduction=first.reduction)
 
@@ -67,19 +69,19 @@ class Ensemble(ExactModule):
         shared = [k for k in range(1, apart.ndim) if apart.shape[k] != expected.shape[k]]
         apart = apart.sum(shared, keepdim=True) if shared else apart
         if mixtures.of(criterion.measure) is mixtures.laplace:  # eq. (4.12)
-            apart = (apart + expected * torch.expm1(-apart / expected)).clamp(min=0.0)
+            apart = (apart + expected * torch.expm1(-apart / expected.clamp(min=1e-300))).clamp(min=0.0)
         scale = self.loss_scale.to(mu.device)
         return mean, scale * expected.mean(0), scale * apart.mean(0)
 
     def recalibrate(self, data: Any) -> Self:
         """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
-        self.loss_scale.fill_(1.0)
-        realised, expected = 0.0, 0.0
+        self.keep("loss_scale", 1.0)
+        sums = Sums()
         for batch in rows_of(data):
             said = self.predict(batch.x)
-            realised += float(said.loss(array(batch.y), said.mean).sum())
-            expected += float(said.expected_loss.sum())
-        self.loss_scale.fill_(ratio(realised, expected))
+            realised = torch.as_tensor(said.loss(array(batch.y), said.mean))
+            sums.add(realised, torch.as_tensor(said.expected_loss), batch.weight)
+        self.keep("loss_scale", sums.ratio())
         return self
 
     def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:
@@ -87,3 +89,12 @@ class Ensemble(ExactModule):
         from aleator.torch.answers import export
 
         export(self, path, example)
+
+
+def _told_apart(criterion: JointLoss) -> Any:
+    """A loss by its name; an own one by its code, since make_pair may write it anew for each member."""
+    return (
+        criterion.measure.name
+        if isinstance(criterion.measure, Loss)
+        else getattr(criterion.loss, "__code__", criterion.loss)
+    )

@@ -147,7 +147,18 @@ def from_torch(pair: Pair, kind: type[Any]) -> Any:
     columns = ["epoch", "joint_loss", "loss"]
     history = pair.history[columns] if len(pair.history) else pd.DataFrame(columns=columns, dtype=float)
     model.history_ = history.assign(member=0)[["member", *columns]].astype({"epoch": int})
+    _check_same(model, pair)
     return model
+
+
+def _check_same(model: Any, pair: Pair) -> None:
+    """Layers may be called in another way than they stand in: see whether both say the same of some rows."""
+    scales = model.scaling_
+    rows = scales.x_mean + scales.x_spread * np.random.default_rng(0).normal(size=(16, model.n_features_in_))
+    here, there = model.predict(rows), pair.predict(rows).mean
+    size = np.abs(there).max(axis=0)
+    if here.shape != there.shape or not (np.abs(here - there) <= 1e-4 * size).all():
+        raise ValueError("from_torch takes chains, each layer reading the one before: these are called otherwise.")
 
 
 @dataclass(frozen=True)

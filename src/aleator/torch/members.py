@@ -78,7 +78,7 @@ class Stacked(nn.Module):
                 self.register_parameter(f"state_{k}", nn.Parameter(values))
             else:
                 self.register_buffer(f"state_{k}", values)
-        self.vectorised: bool | None = None  # not tried yet
+        self.vectorised: dict[bool, bool] = {}  # whether it can be, in training and not; found by trying
 
     def template(self) -> Pair:
         """A pair that shows what the members are made of."""
@@ -97,9 +97,9 @@ class Stacked(nn.Module):
             return self._outputs(x)
 
     def _outputs(self, x: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        if self.vectorised is None:
-            self.vectorised = self._can_be_vectorised(x)
-        if self.vectorised:
+        if self.training not in self.vectorised:
+            self.vectorised[self.training] = self._can_be_vectorised(x)
+        if self.vectorised[self.training]:
             return self._at_once(x)
         outputs = [
             torch.func.functional_call(self.template(), self._member(k), x, tie_weights=False) for k in range(self.size)

@@ -5,7 +5,6 @@ x -> t = trunk(x) -> regressor(t), quantifier(t)  two heads on a shared trunk
 """
 
 import copy
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -85,7 +84,7 @@ class Pair(ExactModule):
         device = device_of(self)
         with given_back(device):
             draw_from(device, 0)  # a loader that shuffles shows the rows in the same order each time
-            of_x, of_y = moments(((first(batch.x), batch.y) for batch in rows_of(data)), world())
+            of_x, of_y = moments(((first(batch.x), batch.y, batch.weight) for batch in rows_of(data)), world())
             batch = next(rows_of(data, 2), None)
         if batch is None:
             raise ValueError("data can be read only once, a generator: give a list, a Dataset or a DataLoader.")
@@ -112,12 +111,12 @@ class Pair(ExactModule):
 
     def recalibrate(self, data: Any) -> Self:
         """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
-        self.loss_scale.fill_(1.0)
-        realised, expected = 0.0, 0.0
+        self.keep("loss_scale", 1.0)
+        sums = Sums()
         for batch, y_pred, xi in self.answers(data, labelled=True):
-            realised += float(self.criterion.losses(y_pred, xi, batch.y.to(xi.device)).double().sum())
-            expected += float(self.expected_loss(xi).sum())
-        self.loss_scale.fill_(ratio(realised, expected))
+            realised = self.criterion.losses(y_pred, xi, batch.y.to(xi.device))
+            sums.add(realised, self.expected_loss(xi), batch.weight)
+        self.keep("loss_scale", sums.ratio())
         return self
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *others: Any) -> None:
@@ -265,11 +264,28 @@ def array(values: Tensor) -> NDArray[np.float64]:
     return values.detach().double().cpu().numpy()
 
 
-def ratio(realised: float, expected: float) -> float:
-    """What an expected loss is to be multiplied with; an error if they have nothing to do with each other."""
-    if not (0 < expected < math.inf and 0 <= realised < math.inf):
-        raise ValueError(f"cannot recalibrate: realised losses add up to {realised:g}, expected ones to {expected:g}.")
-    return realised / expected
+class Sums:
+    """Realised and expected losses of rows, added up for each output of a table, or for all numbers of other things."""
+
+    def __init__(self) -> None:
+        self.realised, self.expected = torch.zeros(()), torch.zeros(())
+
+    def add(self, realised: Tensor, expected: Tensor, weight: Tensor | None) -> None:
+        """Take in a batch; where one expected loss is for several outputs, their losses are summed."""
+        table = expected.ndim == 2
+        for name, values in (("realised", realised), ("expected", expected)):
+            values = values.double().cpu()
+            values = values if weight is None else values * weight.double().reshape(-1, *[1] * (values.ndim - 1))
+            setattr(self, name, getattr(self, name) + (values.sum(0) if table else values.sum()))
+
+    def ratio(self) -> Tensor:
+        """What the expected loss is to be multiplied with; an error if they have nothing to do with each other."""
+        fine = (self.expected > 0) & torch.isfinite(self.expected) & torch.isfinite(self.realised)
+        if not fine.all():
+            added = f"realised losses add up to {self.realised.tolist()}, expected ones to {self.expected.tolist()}"
+            raise ValueError(f"cannot recalibrate: {added}.")
+        made = self.realised / self.expected
+        return made[0] if made.ndim and len(made) == 1 else made
 
 
 def by_row(expected: Numbers, mean: Numbers) -> Numbers:

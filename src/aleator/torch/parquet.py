@@ -72,11 +72,15 @@ class ParquetRegression(IterableDataset[tuple[Tensor, ...]]):
                 raise ValueError(f"column {name!r} is a feature and a target or weight at once.")
         for file in self.files:
             _check(file, [*self.features, *special])
+        if len(set(self.features)) < len(self.features):
+            raise ValueError("a feature is named twice.")
         self.epoch = 0
+        self.processes = world()  # worker processes that are spawned know nothing of the others
 
     def set_epoch(self, epoch: int) -> None:
         """Which order the next pass has."""
         self.epoch = epoch
+        self.processes = world()
 
     @property
     def n_rows(self) -> int | None:
@@ -86,7 +90,8 @@ class ParquetRegression(IterableDataset[tuple[Tensor, ...]]):
         return sum(int(parquet.read_metadata(file).num_rows) for file in self.files)
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
-        worker, processes = get_worker_info(), world()
+        worker = get_worker_info()
+        processes = world() if worker is None else self.processes
         workers = 1 if worker is None else worker.num_workers
         share = Share(processes.rank * workers + (0 if worker is None else worker.id), processes.size * workers)
         rng = np.random.default_rng([self.seed, self.epoch, share.number])

@@ -256,7 +256,7 @@ class Readers(ExactModule):
         self.corrections = getattr(model, "corrections_", [])
 
     def forward(self, rows: Tensor) -> Tensor:
-        seen = self.scaling.inputs(rows, torch.float32)
+        seen = self.scaling.inputs(rows, dtype_of(self.members))
         said = []
         for member, lam, (low, high) in zip(self.members, self.lams, self.reach, strict=True):
             xi = member(seen).to(self.unit.dtype).clamp(low, high)

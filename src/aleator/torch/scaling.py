@@ -44,15 +44,21 @@ class Moments:
 
     def __init__(self) -> None:
         zero = torch.zeros((), dtype=torch.float64)
-        self.count, self.mean, self.squares = 0, zero, zero
+        self.count, self.mean, self.squares = 0.0, zero, zero
 
-    def add(self, batch: Tensor) -> None:
+    def add(self, batch: Tensor, weight: Tensor | None) -> None:
         """Take in a batch, by the rule of Chan et al. for merging two sets."""
         values = batch.detach().double().cpu()
-        values = values if values.ndim == 2 else values.reshape(-1)
-        count, mean = len(values), values.mean(0)
+        w = torch.ones(len(values), dtype=torch.float64) if weight is None else weight.double().cpu()
+        if values.ndim != 2:  # one for all numbers
+            w = w.repeat_interleave(values[0].numel())
+            values = values.reshape(-1)
+        count = float(w.sum())
+        if count == 0:
+            return
+        mean = w @ values / count
         gap, total = mean - self.mean, self.count + count
-        self.squares = self.squares + (values - mean).square().sum(0) + gap.square() * self.count * count / total
+        self.squares = self.squares + w @ (values - mean).square() + gap.square() * self.count * count / total
         self.mean, self.count = self.mean + gap * count / total, total
 
     def merged(self, world: World) -> None:
@@ -60,7 +66,7 @@ class Moments:
         count = world.summed(torch.tensor(self.count, dtype=torch.float64))
         mean = world.summed(self.count * self.mean) / count
         self.squares = world.summed(self.squares + self.count * (self.mean - mean).square())
-        self.mean, self.count = mean, int(count)
+        self.mean, self.count = mean, float(count)
 
     @property
     def spread(self) -> Tensor:
@@ -69,12 +75,12 @@ class Moments:
         return torch.where(variance > 1e-28 * self.mean.square(), variance.sqrt(), 0.0)
 
 
-def moments(batches: Iterable[tuple[Tensor, Tensor]], world: World) -> tuple[Moments, Moments]:
+def moments(batches: Iterable[tuple[Tensor, Tensor, Tensor | None]], world: World) -> tuple[Moments, Moments]:
     """Those of the inputs and of the targets, of all processes."""
     of_x, of_y = Moments(), Moments()
-    for x, y in batches:
-        of_x.add(x)
-        of_y.add(y)
+    for x, y, weight in batches:
+        of_x.add(x, weight)
+        of_y.add(y, weight)
     if of_x.count == 0:
         raise ValueError("there are no rows to learn mean and spread from.")
     if world.size > 1:

@@ -26,7 +26,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from aleator.engine import DivergenceError
 from aleator.estimators.fitting import progress
 from aleator.torch import checkpoint as files
-from aleator.torch.batches import Batch, Rows, read
+from aleator.torch.batches import Batch, Rows, Stream, read
 from aleator.torch.chance import draw_from, given_back
 from aleator.torch.criterion import JointLoss
 from aleator.torch.ensemble import Ensemble
@@ -37,7 +37,8 @@ from aleator.torch.processes import World, world
 MakeOptimizer = Callable[[Any], Optimizer]
 MakeScheduler = Callable[[Optimizer], LRScheduler]
 WHOLE = ("LBFGS", "Adafactor", "Muon", "SparseAdam")  # optimizers that look at more than one number at a time
-SUMS = ("joint_loss", "loss", "expected_loss", "score")  # what is averaged over an epoch, for each member
+TOLD = ("joint_loss", "loss", "expected_loss")  # averaged over an epoch for each member, in the units of the loss,
+SUMS = (*TOLD, "objective", "score", "weight")  # and what else is added up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +245,7 @@ class _Run:
         """The rest of the current epoch."""
         now = self.progress
         self.criterion.set_epoch(now.epoch)
-        now.sums = now.sums or {name: torch.zeros(self.model.size, dtype=torch.float64) for name in (*SUMS, "weight")}
+        now.sums = now.sums or {name: torch.zeros(self.model.size, dtype=torch.float64) for name in SUMS}
         begin = now.step if isinstance(self.data, Rows) else 0  # batches that somebody else makes are made again
         batches = self.data.epoch(now.epoch, self.world, begin)
         for step in itertools.count(begin):
@@ -322,8 +323,10 @@ class _Run:
         with torch.no_grad():
             e = self.criterion.expected_loss(xi.double())
             each = {"joint_loss": value.double() * self.criterion.unit, "loss": L, "expected_loss": e}
-            if not self.model.training:
-                each["score"] = L / e + e.log()
+            if (
+                not self.model.training
+            ):  # to judge by: without units, so that outputs in large ones do not outweigh others
+                each |= {"objective": value, "score": L / e + e.log()}
             w = weight.double().reshape(1, -1, *[1] * (value.ndim - 2))
             sums = {name: (w * part).flatten(1).sum(1).cpu() for name, part in each.items()}
             sums["weight"] = weight.double().sum().cpu().expand(self.model.size)
@@ -332,16 +335,16 @@ class _Run:
     def end_epoch(self) -> None:
         """Write the epoch into the history, look at the held rows, move the schedule on."""
         now = self.progress
-        means = _means(now.sums)
+        means = {name: values for name, values in _means(now.sums).items() if name in TOLD}
         rate = float(self.optimizer.param_groups[0]["lr"])
         judged = None
         if self.held is not None:
             held = _means(self.of_all(self.on_held()))
-            means |= {f"validation_{name}": values for name, values in held.items()}
-            judged = held["score" if self.criterion.schedule else "joint_loss"]
+            means |= {f"validation_{name}": held[name] for name in TOLD}
+            judged = held["score" if self.criterion.schedule else "objective"]
             self.judge(judged)
         for member in range(self.model.size):
-            row = {name: float(values[member]) for name, values in means.items() if not name.endswith("score")}
+            row = {name: float(values[member]) for name, values in means.items()}
             now.history.append({"member": member, "epoch": now.epoch + 1, **row, "learning_rate": rate})
         if self.scheduler is not None and self.training.scheduler_step == "epoch":
             watched = means["joint_loss"] if judged is None else judged
@@ -352,7 +355,7 @@ class _Run:
     def on_held(self) -> dict[str, Tensor]:
         """Sums over the rows held out; of several processes each looks at its part."""
         assert self.held is not None
-        total = {name: torch.zeros(self.model.size, dtype=torch.float64) for name in (*SUMS, "weight")}
+        total = {name: torch.zeros(self.model.size, dtype=torch.float64) for name in SUMS}
         with torch.no_grad(), evaluating(self.model):
             for batch, rows in self.held.epoch(self.progress.epoch, self.world):
                 there = batch.to(self.device)
@@ -368,7 +371,7 @@ class _Run:
             return
         if not torch.isfinite(judged).all():
             raise DivergenceError(f"the loss on the validation rows is not finite after epoch {now.epoch + 1}.")
-        waiting = now.epoch - now.best_epoch < patience  # a member that had enough of it does not come back
+        waiting = now.epoch - now.best_epoch <= patience  # a member that had enough of it does not come back
         better = (judged < now.best) & waiting
         self.model.keep(now.kept, better)
         now.best = torch.where(better, judged, now.best)
@@ -397,6 +400,8 @@ class _Run:
         if self.training.checkpoint is None:
             return
         path = Path(self.training.checkpoint)
+        if isinstance(self.data, Stream) and getattr(self.data.source, "generator", None) is not None:
+            raise ValueError("a DataLoader with a generator of its own cannot be resumed: leave the generator out.")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"there is no folder {path.parent} for the checkpoint.")
         content = path.read_bytes() if path.exists() else None
