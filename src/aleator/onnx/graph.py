@@ -96,7 +96,7 @@ class Value:
     __array_ufunc__ = None  # array * value is ours to compute
 
     def _with(self, op: str, other: Any, swapped: bool = False) -> "Value":
-        other = other if isinstance(other, Value) else self.graph.constant(other, self.dtype)
+        other = self._constant(other)
         return self.graph.node(op, *((other, self) if swapped else (self, other)))
 
     def __add__(self, other: Any) -> "Value":

@@ -41,7 +41,7 @@ class Alone(nn.Module):
         """Scale the gradient down to Euclidean norm `limit` if it is longer."""
         nn.utils.clip_grad_norm_(self.parameters(), limit)
 
-    def keep(self, kept: State, which: Tensor) -> None:
+    def remember(self, kept: State, which: Tensor) -> None:
         """Copy the state of the members `which` (K,) into `kept`."""
         if which.item():
             kept.update({name: values.detach().clone() for name, values in self.state_dict().items()})
@@ -137,7 +137,7 @@ class Stacked(nn.Module):
         for slope in slopes:
             slope.mul_(factor.reshape(-1, *[1] * (slope.ndim - 1)))
 
-    def keep(self, kept: State, which: Tensor) -> None:
+    def remember(self, kept: State, which: Tensor) -> None:
         """Copy the state of the members `which` (K,) into `kept`."""
         for name, values in self.state_dict().items():
             if name in kept:

@@ -63,7 +63,7 @@ class ParquetRegression(IterableDataset[tuple[Tensor, ...]]):
         self.one_target = isinstance(target, str)
         self.weight = weight
         special = [*self.targets, *([] if weight is None else [weight])]
-        known = _columns(self.files[0])
+        known = _types(self.files[0])
         self.features = [name for name in known if name not in special] if features is None else list(features)
         if not self.features or not self.targets:
             raise ValueError("there must be at least one feature and one target.")
@@ -228,7 +228,7 @@ def _pieces(file: Path) -> list[Piece]:
     return [Piece(file, g, sum(sizes[:g])) for g in range(len(sizes))]
 
 
-def _columns(file: Path) -> dict[str, Any]:
+def _types(file: Path) -> dict[str, Any]:
     """Names and types of the columns; those of a CSV file are found out while it is read."""
     try:
         if _is_parquet(file):
@@ -245,7 +245,7 @@ def _columns(file: Path) -> dict[str, Any]:
 
 
 def _check(file: Path, names: list[str]) -> None:
-    known = _columns(file)
+    known = _types(file)
     for name in names:
         if name not in known:
             raise ValueError(f"{file} has no column {name!r}{suggestion(name, known)}")

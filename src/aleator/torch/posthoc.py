@@ -273,7 +273,7 @@ def _columns(values: Tensor) -> Tensor:
 
 
 def _corrected(curve: Any, expected: Tensor) -> Tensor:
-    """`recalibration.Correction` in torch: straight between knots, in proportion beyond them."""
+    """`recalibration.Correction` in torch, as in `onnx/networks.py`: straight between knots, in proportion beyond."""
     before, after = (torch.as_tensor(part, dtype=expected.dtype, device=expected.device) for part in
                      (curve.before, curve.after))  # fmt: skip
     inside = expected.clamp(before[0], before[-1])

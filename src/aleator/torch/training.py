@@ -25,7 +25,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from aleator.engine import DivergenceError
 from aleator.estimators.fitting import progress
-from aleator.torch import checkpoint as files
+from aleator.torch import checkpoint as states
 from aleator.torch.batches import Batch, Rows, Stream, read
 from aleator.torch.chance import draw_from, given_back
 from aleator.torch.criterion import JointLoss
@@ -317,19 +317,16 @@ class _Run:
         value, L = self.criterion.parts(y_pred, xi, y)  # (K, n, ...)
         weight = torch.ones(len(batch), device=value.device) if batch.weight is None else batch.weight
         total = rows if batch.weight is None else float(self.world.summed(weight.double().sum()))
+        weight = weight.double().reshape(1, -1, *[1] * (value.ndim - 2))  # (1, n, 1, ...)
         per_row = max(value[0, 0].numel(), 1) if len(batch) else 1
-        weighted = (weight.reshape(1, -1, *[1] * (value.ndim - 2)) * value).flatten(1).sum(1)  # (K,)
-        objective = weighted.sum() * (self.world.size / (total * per_row) if total else 0.0)
+        objective = (weight.to(value.dtype) * value).sum() * (self.world.size / (total * per_row) if total else 0.0)
         with torch.no_grad():
             e = self.criterion.expected_loss(xi.double())
             each = {"joint_loss": value.double() * self.criterion.unit, "loss": L, "expected_loss": e}
-            if (
-                not self.model.training
-            ):  # to judge by: without units, so that outputs in large ones do not outweigh others
+            if not self.model.training:  # judged without units: outputs in large ones do not outweigh the others
                 each |= {"objective": value, "score": L / e + e.log()}
-            w = weight.double().reshape(1, -1, *[1] * (value.ndim - 2))
-            sums = {name: (w * part).flatten(1).sum(1).cpu() for name, part in each.items()}
-            sums["weight"] = weight.double().sum().cpu().expand(self.model.size)
+            sums = {name: (weight * part).flatten(1).sum(1).cpu() for name, part in each.items()}
+            sums["weight"] = weight.sum().cpu().expand(self.model.size)
         return objective, sums
 
     def end_epoch(self) -> None:
@@ -373,7 +370,7 @@ class _Run:
             raise DivergenceError(f"the loss on the validation rows is not finite after epoch {now.epoch + 1}.")
         waiting = now.epoch - now.best_epoch <= patience  # a member that had enough of it does not come back
         better = (judged < now.best) & waiting
-        self.model.keep(now.kept, better)
+        self.model.remember(now.kept, better)
         now.best = torch.where(better, judged, now.best)
         now.best_epoch = torch.where(better, float(now.epoch), now.best_epoch)
         now.stopped = bool((now.epoch - now.best_epoch >= patience).all())
@@ -405,11 +402,11 @@ class _Run:
         if not path.parent.is_dir():
             raise FileNotFoundError(f"there is no folder {path.parent} for the checkpoint.")
         content = path.read_bytes() if path.exists() else None
-        tree = {} if content is None else files.load(content, str(path))
+        tree = {} if content is None else states.load(content, str(path))
         came = self.world.gathered(1 + _steps(tree["progress"]) if tree else 0)
         if max(came) == 0:
             return
-        tree = files.load(self.world.shared(content, came.index(max(came))) or b"", str(path))
+        tree = states.load(self.world.shared(content, came.index(max(came))) or b"", str(path))
         for name, now in self.same().items():
             before = tree["same"].get(name)
             if before != now:
@@ -430,7 +427,7 @@ class _Run:
     def save(self) -> None:
         if self.training.checkpoint is None or self.world.rank != 0:
             return
-        states = {
+        tree = {
             "same": self.same(),
             "model": dict(self.model.state_dict()),
             "optimizer": self.optimizer.state_dict(),
@@ -438,7 +435,7 @@ class _Run:
             "scaler": self.scaler.state_dict(),
             "progress": vars(self.progress),
         }
-        files.save(self.training.checkpoint, states)
+        states.save(self.training.checkpoint, tree)
         self.written = time.monotonic()
 
     def same(self) -> dict[str, Any]:
