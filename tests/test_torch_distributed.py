@@ -104,9 +104,9 @@ def test_disks_need_not_be_shared(tmp_path):
     script.write_text(OWN_DISKS)
 
     def run(folder, epochs, launcher):
-        subprocess.run(
-            [*launcher, str(script), str(folder), str(epochs)], env=ENVIRONMENT, check=True, capture_output=True
-        )
+        started = [*launcher, str(script), str(folder), str(epochs)]
+        done = subprocess.run(started, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
         return [torch.load(file, weights_only=True) for file in sorted(folder.glob("weights_*"))]
 
     for name in ("whole", "parts", "alone"):
