@@ -84,7 +84,7 @@ from aleator.torch import Pair, distributed, fit_pair
 rng = np.random.default_rng(0)
 X = rng.normal(size=(333, 3)).astype(np.float32)
 weight = rng.uniform(1, 3, size=333)
-with distributed() as world:
+with distributed(timeout=240) as world:
     torch.manual_seed(0)
     pair = Pair(nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1), nn.Flatten(0)))
     held = X[:50], X[:50, 0]
