@@ -22,7 +22,7 @@ from aleator.torch.processes import World
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs (a tensor or a tuple of them), targets, and weights (n,) or None."""
+    """Inputs (a tensor or a tuple of them), targets, and weights (n,) or None; also all rows of data in memory."""
 
     x: Any
     y: Tensor
@@ -31,7 +31,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.y)
 
-    def of(self, rows: Tensor) -> "Batch":
+    def take(self, rows: Tensor) -> "Batch":
         """Some of the rows."""
         x = tuple(part[rows] for part in self.x) if isinstance(self.x, tuple) else self.x[rows]
         return Batch(x, self.y[rows], None if self.weight is None else self.weight[rows])
@@ -79,19 +79,6 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Tensors:
-    """Rows in memory."""
-
-    batch: Batch
-
-    def __len__(self) -> int:
-        return len(self.batch)
-
-    def take(self, rows: Tensor) -> Batch:
-        return self.batch.of(rows)
-
-
-@dataclass(frozen=True)
 class Items:
     """Rows of a map-style dataset."""
 
@@ -102,7 +89,7 @@ class Items:
 
     def take(self, rows: Tensor) -> Batch:
         taken = batch_of(default_collate([self.dataset[int(row)] for row in (rows if len(rows) else [0])]))
-        return taken if len(rows) else taken.of(rows)  # a process may have no part of the last batch
+        return taken if len(rows) else taken.take(rows)  # a process may have no part of the last batch
 
 
 # ---------------------------------------------------------------- batches somebody else makes
@@ -168,7 +155,7 @@ def _are_inputs(data: Any) -> bool:
     return isinstance(data, tuple) and bool(data) and all(hasattr(part, "shape") for part in data)
 
 
-def _tensors(x: Any, y: Any, weight: Any = None) -> Tensors:
+def _tensors(x: Any, y: Any, weight: Any = None) -> Batch:
     x = tuple(map(tensor, x)) if isinstance(x, (tuple, list)) else tensor(x)
     y, weight = target(y), None if weight is None else weights(weight)
     for part in x if isinstance(x, tuple) else (x,):
@@ -178,7 +165,7 @@ def _tensors(x: Any, y: Any, weight: Any = None) -> Tensors:
         raise ValueError("there are no rows to learn from.")
     if weight is not None and len(weight) != len(y):
         raise ValueError(f"sample weights have shape {tuple(weight.shape)}, y has shape {tuple(y.shape)}.")
-    return Tensors(Batch(x, y, weight))
+    return Batch(x, y, weight)
 
 
 def tensor(values: Any) -> Tensor:
