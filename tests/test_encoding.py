@@ -17,7 +17,7 @@ COLUMNS = {
     "bool": (rng.uniform(size=N) < 0.5, "number"),
     "nullable bool": (pd.array(rng.choice([True, None], size=N), dtype="boolean"), "number"),
     "objects that are numbers": (pd.Series([1, 2.5] * (N // 2), dtype=object), "number"),
-    "nothing at all": ([None] * N, "number"),
+    "nothing at all": (pd.Series([None] * N, dtype=object), "few"),
     "duration": (pd.to_timedelta(np.arange(N), "h"), "number"),
     "date": (pd.date_range("2020", periods=N, freq="7h"), "date"),
     "date with zone": (pd.date_range("2020", periods=N, tz="Asia/Tokyo"), "date"),
@@ -106,3 +106,21 @@ def test_dates_that_are_none_and_gaps_that_are_new():
     np.testing.assert_array_equal(
         numeric.transform(pd.DataFrame({"a": pd.array([None, 7], dtype="Int64")})), [[2], [7]]
     )
+
+
+def test_the_order_of_rows_has_no_part_in_the_folds():
+    """A panel, in which every day lists the same stores: no store may be in one fold only."""
+    store = np.tile(np.arange(25), 40)
+    target = 10.0 * store + rng.normal(size=1000)
+    table = pd.DataFrame({"store": [f"store {k}" for k in store]})
+    encoded = TableEncoder().fit_transform(table, target)[:, 0]
+    assert np.corrcoef(encoded, target)[0, 1] > 0.99
+    order = rng.permutation(1000)
+    again = TableEncoder().fit_transform(table.iloc[order].reset_index(drop=True), target[order])[:, 0]
+    np.testing.assert_allclose(again, encoded[order])
+
+
+def test_a_column_that_is_empty_in_fit_may_have_texts_later():
+    encoder = TableEncoder().fit(pd.DataFrame({"a": pd.Series([None] * 3, dtype=object), "b": [1.0, 2.0, 3.0]}))
+    with pytest.warns(UserWarning, match="never seen in fit, such as 'x'"):
+        assert np.isfinite(encoder.transform(pd.DataFrame({"a": ["x"], "b": [1.0]}))).all()

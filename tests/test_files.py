@@ -1,23 +1,53 @@
 """Model files: what comes back is what went in, and nothing else is accepted."""
 
+import ast
+import gzip
+import io
 import json
 import os
+import pickle
+import re
+import subprocess
+import sys
+import zipfile
+import zlib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from catboost import CatBoostRegressor
+from lightgbm import LGBMRegressor
 from safetensors.numpy import save_file
 from scipy.sparse import csr_array
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_diabetes
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import Ridge
+from sklearn.ensemble import (
+    AdaBoostRegressor,
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+    VotingRegressor,
+)
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
+from sklearn.svm import SVR
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree._tree import Tree
+from skops import io as skops
+from xgboost import XGBRegressor
 
 import aleator
-from aleator import LossQuantifier, PairEnsemble, PairRegressor, bundle
+from aleator import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder, bundle
 from aleator.losses import Loss, huber
+from test_contract import QUICK
 
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 
@@ -68,13 +98,21 @@ def test_what_a_file_cannot_hold_is_refused_before_writing(path):
     assert not path.exists()
 
 
-def test_every_flipped_byte_is_noticed(path):
-    PairRegressor(epochs=2, hidden=(4,)).fit(X, y).save(path)
+@pytest.mark.parametrize("kind", ["pair", "quantifier"])
+def test_every_flipped_bit_and_every_cut_is_noticed(path, kind):
+    """5,000 of them in all; the header is a small part of a file, and half of the flips are in it."""
+    model = PairRegressor(epochs=2, hidden=(4,)) if kind == "pair" else LossQuantifier(Ridge(), n_members=1, epochs=2)
+    model.fit(X, y).save(path)
     content = path.read_bytes()
+    header = 8 + int.from_bytes(content[:8], "little")
     rng = np.random.default_rng(0)
-    for place in rng.integers(8, len(content), size=60):
+    for k in range(2500):
         broken = bytearray(content)
-        broken[place] ^= 1 << rng.integers(8)
+        if k % 5 == 0:
+            broken = broken[: rng.integers(len(content))]
+        else:
+            place = rng.integers(len(content) if k % 2 else header)
+            broken[place] ^= 1 << rng.integers(8)
         path.write_bytes(broken)
         with pytest.raises(ValueError, match="damaged|not an aleator|not one of"):
             aleator.load(path)
@@ -181,10 +219,14 @@ def test_a_quantifier_with_its_regressor(path):
         again.predict(X[X.columns[::-1]])
 
 
+class Own(LinearRegression):
+    """Of a class that no file can name without trusting whoever wrote it."""
+
+
 def test_a_regressor_that_no_file_can_hold_is_given_again(path):
-    model = quantified(RandomForestRegressor(10, random_state=0))
+    model = quantified(Own())
     model.save(path)
-    with pytest.raises(ValueError, match="the quantifier of a RandomForestRegressor, not that regressor itself"):
+    with pytest.raises(ValueError, match="the quantifier of a Own, not that regressor itself"):
         aleator.load(path)
     again = aleator.load(path, estimator=model.estimator_)
     assert again.predict_loss(X).tobytes() == model.predict_loss(X).tobytes()
@@ -227,11 +269,9 @@ def test_functions_of_the_users_are_refused_before_writing(path):
 
 def test_a_type_that_is_not_trusted_is_refused(path):
     """Also where the checksum of the file is right: reading such an object could run what its maker wrote."""
-    from skops import io
-
     quantified(Ridge()).save(path)
     facts, arrays = bundle.read(path)
-    arrays["regressor"] = np.frombuffer(io.dumps(RandomForestRegressor(2).fit(X, y)), np.uint8)
+    arrays["estimator/content"] = np.frombuffer(skops.dumps(Own().fit(X, y)), np.uint8)
     bundle.write(path, facts, arrays)
     with pytest.raises(ValueError, match="cannot be read: Untrusted types"):
         aleator.load(path)
@@ -259,7 +299,314 @@ def test_an_encoder_comes_back(path):
 def test_shapes_of_a_quantifier_are_checked(path):
     quantified(Ridge()).save(path)
     facts, arrays = bundle.read(path)
-    for name in ("params", "reach", "lams", "unit", "x_mean", "loss_scale_", "medians"):
+    for name in ("params", "reach", "lams", "unit", "x_mean", "loss_scale_", "encoder/medians"):
         bundle.write(path, facts, arrays | {name: arrays[name][..., :-1].copy()})
         with pytest.raises(ValueError, match="does not fit together|incomplete"):
             aleator.load(path)
+
+
+# ---------------------------------------------------------------- everything there is
+
+
+@pytest.mark.parametrize("name", aleator.models.MODELS)
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_every_estimator_there_and_back(name, loss, path):
+    kind = aleator.models.MODELS[name]
+    model = (kind(Ridge(), loss=loss) if name == "LossQuantifier" else kind(loss=loss)).set_params(**QUICK[name])
+    model.fit(X[:100], y[:100]).save(path)
+    again = aleator.load(path)
+    assert again.predict(X).tobytes() == model.predict(X).tobytes()
+    if name != "PlainRegressor":
+        for part in ("mean", "expected_loss", "aleatoric", "epistemic"):
+            a, b = (getattr(m.predict_uncertainty(X), part) for m in (again, model))
+            assert a.tobytes() == b.tobytes(), part
+    if hasattr(model, "out_of_fold_"):
+        pd.testing.assert_frame_equal(again.out_of_fold_, model.out_of_fold_)
+    again.save(path)  # and on
+    assert aleator.load(path).predict(X).tobytes() == model.predict(X).tobytes()
+
+
+REGRESSORS = [
+    RandomForestRegressor(5, random_state=0),
+    ExtraTreesRegressor(5, random_state=0),
+    HistGradientBoostingRegressor(max_iter=10),
+    GradientBoostingRegressor(n_estimators=5, random_state=0),
+    DecisionTreeRegressor(max_depth=4, random_state=0),
+    BaggingRegressor(n_estimators=3, max_features=0.5, random_state=0),
+    AdaBoostRegressor(n_estimators=3, random_state=0),
+    VotingRegressor([("tree", DecisionTreeRegressor(max_depth=3)), ("line", Ridge())]),
+    MLPRegressor(hidden_layer_sizes=(5,), max_iter=2000, solver="lbfgs", random_state=0),
+    GaussianProcessRegressor(ConstantKernel() * RBF() + WhiteKernel(), random_state=0, optimizer=None),
+    SVR(),
+    make_pipeline(TableEncoder(), RandomForestRegressor(5, random_state=0)),
+    PairRegressor(epochs=3),
+    PairEnsemble(2, epochs=3, encoder=TableEncoder()),
+    LossQuantifier(Ridge(), n_members=1, epochs=3),
+    CatBoostRegressor(iterations=10, verbose=False, allow_writing_files=False),
+    LGBMRegressor(n_estimators=10, verbose=-1),
+    XGBRegressor(n_estimators=10),
+]
+
+
+@pytest.mark.parametrize("regressor", REGRESSORS, ids=lambda r: type(r).__name__)
+def test_every_regressor_within_a_quantifier(regressor, path):
+    model = LossQuantifier(regressor, cv=3, n_members=1).fit(X[:150], y[:150])
+    model.save(path)
+    again = aleator.load(path)
+    assert again.predict(X).tobytes() == model.predict(X).tobytes()
+    assert again.predict_loss(X).tobytes() == model.predict_loss(X).tobytes()
+    again.save(path)
+    assert aleator.load(path).predict_loss(X).tobytes() == model.predict_loss(X).tobytes()
+
+
+def test_an_encoder_within_a_pair(path):
+    table = X.assign(city=["Ulm", "Bonn"] * 221, street=[f"s {k % 50}" for k in range(442)],
+                     text=[f"note {k}" for k in range(442)], day=pd.date_range("2024", periods=442),
+                     gap=np.where(np.arange(442) % 7, 1.0, np.nan))  # fmt: skip
+    for encoder in (TableEncoder(), make_column_transformer((OneHotEncoder(), ["city"]), (StandardScaler(), ["bmi"]))):
+        model = PairEnsemble(2, encoder=encoder, epochs=5).fit(table, y)
+        model.save(path)
+        again = aleator.load(path)
+        assert again.predict_loss(table).tobytes() == model.predict_loss(table).tobytes()
+        assert again.n_features_in_ == 15
+        assert list(again.feature_names_in_) == list(table)
+    with pytest.raises(ValueError, match="cannot hold the encoder FunctionTransformer safely"):
+        PairRegressor(encoder=lambda X: X.to_numpy(), epochs=2).fit(X, y).save(path)
+
+
+def test_encoders_that_do_not_fit_together_are_refused(path):
+    table = pd.DataFrame({"a": ["x", "y"] * 221, "b": [f"{k % 40}z" for k in range(442)], "c": X["bmi"]})
+    PairRegressor(encoder=TableEncoder(), epochs=2).fit(table, y).save(path)
+    facts, arrays = bundle.read(path)
+    encoder = facts["encoder"]
+    for change in (
+        {"kinds": ["few", "many", "evil"]},
+        {"kinds": ["few", "many"]},
+        {"kinds": ["few", "few", "number"]},
+        {"categories": {**encoder["categories"], "1": ["a"]}},
+        {"categories": {"0": ["x", "x"], "1": encoder["categories"]["1"]}},
+        {"categories": {"0": ["x", "y", "z"], "1": encoder["categories"]["1"]}},
+        {"otherwise": {}},
+        {"form": "exec"},
+    ):
+        bundle.write(path, facts | {"encoder": encoder | change}, arrays)
+        with pytest.raises(ValueError, match="fit together|incomplete|does not know"):
+            aleator.load(path).predict(table)
+    for name in ("encoder/missing", "encoder/medians"):
+        bundle.write(path, facts, arrays | {name: np.arange(9)})
+        with pytest.raises(ValueError, match="does not fit together"):
+            aleator.load(path)
+
+
+# ---------------------------------------------------------------- files of someone who means ill
+
+
+class Evil:
+    """Unpickled, it leaves a mark."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.mark}",)
+
+
+def bent(tree, **changes):
+    """A fitted tree whose nodes lead elsewhere."""
+    state = tree.tree_.__getstate__()
+    for name, value in changes.items():
+        state["nodes"][name][0] = value
+    tree.tree_.__setstate__(state)
+    return tree
+
+
+def _with_state(estimator, state):
+    made = type(estimator)()
+    made.__dict__ = dict(state)
+    return made
+
+
+def hostile(folder, mark):
+    """Files by what they try."""
+    evil = pickle.dumps(Evil(mark))
+    for end in ("aleator", "pkl", "pt", "joblib", "npy", "safetensors", "onnx", "csv"):
+        yield f"pickle.{end}", evil
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as parts:
+        parts.writestr("archive/data.pkl", evil)
+    yield "as torch has it", archive.getvalue()
+    objects = io.BytesIO()
+    np.save(objects, np.array([Evil(mark)], object), allow_pickle=True)
+    yield "an array of objects", objects.getvalue()
+    yield "compressed as joblib has it", zlib.compress(evil)
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as parts:
+        parts.writestr("schema.json", b"0" * 200_000_000)
+    yield "zip bomb", bomb.getvalue()
+    yield "gzip bomb", gzip.compress(b"0" * 200_000_000)
+    yield "header without end", (2**63 - 1).to_bytes(8, "little") + b"{}"
+    yield "header of 90 MB", (90_000_000).to_bytes(8, "little") + b"{" + b" " * 90_000_000
+    nested = b"[" * 200_000
+    yield "header in header in header", len(nested).to_bytes(8, "little") + nested
+    overlap = json.dumps({"a": {"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4]}}).encode()
+    yield "weights that are not there", len(overlap).to_bytes(8, "little") + overlap + bytes(4)
+
+    def written(facts, arrays):
+        bundle.write(folder / "made", facts, arrays)
+        return (folder / "made").read_bytes()
+
+    PairRegressor(epochs=2, hidden=(4,)).fit(X, y).save(folder / "pair")
+    facts, arrays = bundle.read(folder / "pair")
+    yield "another kind", written(facts | {"kind": "../../../os.system"}, arrays)
+    yield "a network of a billion units", written(facts | {"params": facts["params"] | {"hidden": [10**9] * 3}}, arrays)
+    yield "a million layers", written(facts | {"params": facts["params"] | {"hidden": [1] * 1_000_000}}, arrays)
+    yield "parameters of another name", written(facts | {"params": {"__class__": "os"}}, arrays)
+    yield (
+        "a million members",
+        written(facts | {"kind": "PairEnsemble", "params": facts["params"] | {"n_members": 10**9}}, arrays),
+    )
+    yield (
+        "a loss to be run",
+        written(facts | {"params": facts["params"] | {"loss": "__import__('os').system('true')"}}, arrays),
+    )
+    deep = facts | {"estimator": None}
+    for _ in range(500):
+        deep = {"kind": "LossQuantifier", "estimator": deep | {"form": "aleator"}}
+    yield "a model in a model in a model", written(deep, arrays)
+
+    LossQuantifier(DecisionTreeRegressor(max_depth=3), n_members=1, epochs=2).fit(X, y).save(folder / "given")
+    facts, arrays = bundle.read(folder / "given")
+
+    def with_object(content):
+        return written(facts, arrays | {"estimator/content": np.frombuffer(content, np.uint8)})
+
+    yield "pickle as a regressor", with_object(evil)
+    yield "zip bomb as a regressor", with_object(bomb.getvalue())
+    plain = skops.dumps(DecisionTreeRegressor(max_depth=3).fit(X, y))
+    for name, old, new in (
+        ("a function", '"__class__": "DecisionTreeRegressor", "__module__": "sklearn.tree._classes"', '"__class__": "system", "__module__": "os"'),
+        ("another loader", '"__loader__": "ObjectNode"', '"__loader__": "FunctionNode"'),
+        ("a file elsewhere", '"file": "', '"file": "../../../../etc/passwd'),
+    ):  # fmt: skip
+        changed = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(plain)) as parts, zipfile.ZipFile(changed, "w") as others:
+            for part in parts.namelist():
+                text = parts.read(part)
+                if part == "schema.json":
+                    text = json.dumps(json.loads(text)).replace(old, new).encode()
+                    assert new.encode() in text, name
+                others.writestr(part, text)
+        yield name, with_object(changed.getvalue())
+    for field, value in (("left_child", 10**6), ("right_child", 0), ("feature", 99), ("left_child", -5)):
+        tree = bent(DecisionTreeRegressor(max_depth=3).fit(X, y), **{field: value})
+        yield f"a tree with {field} {value}", with_object(skops.dumps(tree))
+    boosting = HistGradientBoostingRegressor(max_iter=2).fit(X, y)
+    boosting._predictors[0][0].nodes["left"][0] = 10**6
+    yield "a boosting that leads elsewhere", with_object(skops.dumps(boosting))
+    forest = RandomForestRegressor(2).fit(X.iloc[:, :3], y)
+    forest.n_features_in_ = 1
+    yield "a forest for another table", with_object(skops.dumps(forest))
+    far = DecisionTreeRegressor(max_depth=2).fit(X, y)
+    state = far.tree_.__getstate__()
+    state["nodes"]["feature"] = np.where(state["nodes"]["left_child"] != -1, 50_000_000, state["nodes"]["feature"])
+    far.tree_ = Tree(60_000_000, np.array([1], np.intp), 1)
+    far.tree_.__setstate__(state)
+    decoy = DecisionTreeRegressor()
+    decoy.__dict__ = {"n_features_in_": 60_000_000, "tree_": far.tree_}
+    yield "a tree that another has too", with_object(skops.dumps(_with_state(far, {"decoy": decoy, **vars(far)})))
+    unaware = _with_state(
+        far, {name: value for name, value in vars(far).items() if name not in ("decoy", "n_features_in_")}
+    )
+    pipe = make_pipeline(unaware)
+    pipe.__dict__["n_features_in_"] = 60_000_000
+    yield "a tree that does not know its columns", with_object(skops.dumps(pipe))
+    classifier = HistGradientBoostingClassifier(max_iter=1).fit(X, y > 100)
+    classifier._predictors[0][0].nodes["feature_idx"] = 50_000_000
+    yield "a tree of a classifier", with_object(skops.dumps(classifier))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(plain)) as parts, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as others:
+        for part in parts.namelist():
+            others.writestr(part, parts.read(part))
+    yield "a good regressor, compressed", with_object(packed.getvalue())
+    for form in ("catboost", "lightgbm", "xgboost", "exec"):
+        yield (
+            f"{form}, not one",
+            written(
+                facts | {"estimator": {"form": form}}, arrays | {"estimator/content": np.frombuffer(evil, np.uint8)}
+            ),
+        )
+
+
+WATCH = """
+import json, sys, time
+import aleator
+from aleator import models
+import skops.io, catboost, lightgbm, xgboost  # what is imported by right is imported before
+for path in sys.argv[1:3]:
+    aleator.load(path)  # good ones
+seen = []
+NEVER = ("pickle.find_class", "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "exec")
+sys.addaudithook(lambda event, args: seen.append(event) if event in NEVER else None)
+said = {}
+for path in sys.argv[3:]:
+    del seen[:]
+    began = time.perf_counter()
+    try:
+        aleator.load(path)
+        result = "loaded"
+    except (ValueError, OSError) as error:
+        result = str(error)
+    said[path] = [result, time.perf_counter() - began, list(seen)]
+print(json.dumps(said))
+"""
+
+
+def test_hostile_files_are_refused_and_nothing_is_executed(tmp_path):
+    mark = tmp_path / "mark"
+    files = {}
+    for name, content in hostile(tmp_path, mark):
+        path = tmp_path / f"{len(files)} {name}".replace("/", "_")
+        path.write_bytes(content)
+        files[str(path)] = name
+    assert len(files) >= 20
+    good = [str(tmp_path / name) for name in ("pair", "given")]
+    before = sorted(os.listdir(tmp_path))
+    done = subprocess.run([sys.executable, "-c", WATCH, *good, *files], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = json.loads(done.stdout.splitlines()[-1])
+    for path, (result, _, seen) in said.items():
+        assert result != "loaded", files[path]
+        assert "\n" not in result.strip(), files[path]
+        assert seen == [], files[path]
+    slowest = max(said, key=lambda path: said[path][1])
+    assert said[slowest][1] < 5, files[slowest]  # one second by the clock of an idle machine
+    assert not mark.exists()
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_nothing_in_the_library_unpickles_or_evaluates():
+    source = Path(aleator.__file__).parent
+    for file in source.rglob("*.py"):
+        text = file.read_text()
+        assert not re.search(r"\b(pickle|joblib\.load|torch\.load|marshal|shelve|eval|exec)\b", text), file
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "load":
+                assert all(ast.unparse(k.value) == "False" for k in node.keywords if k.arg == "allow_pickle"), file
+
+
+# ---------------------------------------------------------------- files of earlier versions
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.mark.parametrize("file", sorted(GOLDEN.glob("*.aleator")), ids=lambda file: file.stem)
+def test_files_of_earlier_versions_say_what_they_said(file):
+    """Made by golden/make.py at the time, and never again."""
+    said = json.loads(file.with_suffix(".json").read_text())
+    model = aleator.load(file)
+    assert type(model).__name__ == said["kind"]
+    rows = pd.DataFrame(said["rows"])
+    rows = rows.assign(day=pd.to_datetime(rows["day"])) if "day" in rows else rows
+    np.testing.assert_allclose(model.predict(rows), said["prediction"], rtol=1e-5)
+    if "expected_loss" in said:
+        np.testing.assert_allclose(model.predict_loss(rows), said["expected_loss"], rtol=1e-5)

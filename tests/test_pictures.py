@@ -153,7 +153,7 @@ def test_an_error_of_the_command_is_one_line(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "aleator", "demo", "--out", str(tmp_path / "file" / "x")], capture_output=True, text=True
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("aleator: ")
     assert done.stderr.count("\n") == 1
 

@@ -42,16 +42,19 @@ def read(path: str | PathLike[str]) -> tuple[dict[str, Any], Arrays]:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except SafetensorError as error:
-        raise ValueError(f"{path} is not an aleator model file, or it was cut: {error}.") from error
+        raise ValueError(f"{path} is not an aleator model file, or it was cut.") from error
     if "aleator" not in metadata:
         raise ValueError(f"{path} is a safetensors file, but not one of aleator's.")
     try:
         digest, text = json.loads(metadata["aleator"])
     except (ValueError, TypeError, RecursionError):
         digest, text = None, ""
-    if digest != _digest(text, arrays):
+    if not isinstance(text, str) or digest != _digest(text, arrays):
         raise ValueError(f"{path} was damaged: its checksum does not fit its content.")
-    facts = json.loads(text)
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError):
+        facts = None
     if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
         raise ValueError(f"{path} was written by another version of aleator; this one reads format {FORMAT}.")
     return facts, arrays

@@ -19,10 +19,12 @@ from sklearn.model_selection import KFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
-from aleator import plots
+from aleator import plots, report, tabular
 from aleator.datasets import houses, two_strips, two_strips_truth
 from aleator.estimators import LossQuantifier, PairEnsemble, Prediction
 from aleator.metrics import loss_calibration, rejection_auc, rejection_curve
+from aleator.tables import opened
+from aleator.tabular.influence import strongest
 
 # Two strips have sharp edges, so a deeper network and, as in the paper, a small lam; the table needs no settings.
 STRIPS_MODEL = PairEnsemble(3, lam=0.05, hidden=(50, 50), l2=0.0, epochs=300)
@@ -74,6 +76,9 @@ def run(out: Path) -> None:
     console.print("AUC: area under the curve of the error against the share refused; less is better.")
     for name in ("two_strips.png", "diabetes.png", "diabetes_predictions.csv", "houses.png", "houses_to_look_at.csv"):
         console.print(f"  {out / name}")
+    console.print(f"\nThe same without programming: aleator fit {out / 'houses.csv'} --target price --report ... made")
+    for path in _command(out):
+        console.print(f"  {path}")
 
 
 def _strips(out: Path) -> Learned:
@@ -115,6 +120,19 @@ def _diabetes(out: Path) -> Learned:
     figure.suptitle("diabetes: every row predicted by an ensemble that did not see it")
     figure.savefig(out / "diabetes.png", dpi=150)
     return Learned("diabetes", y, said)
+
+
+def _command(out: Path) -> tuple[Path, Path]:
+    """What `aleator fit` does with a table in a file: a model, and a page about it."""
+    X, y = houses(3000)
+    table = out / "houses.csv"
+    X.assign(price=y).to_csv(table, index=False)
+    fitted = tabular.fit(tabular.Request(opened(table), "price", model="ensemble"))
+    model, page = out / "houses.aleator", out / "houses.html"
+    fitted.model.save(model)
+    assert fitted.judged is not None  # a fifth of the rows
+    report.write(page, fitted.model, fitted.judged, fitted.warnings, strongest(fitted.model, fitted.judged.frame))
+    return model, page
 
 
 def _houses(out: Path) -> Learned:

@@ -3,7 +3,7 @@
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 
@@ -14,14 +14,33 @@ def whole(path: str | PathLike[str], what: str) -> Iterator[Path]:
 
     `what` is to be written, for messages: "model file".
     """
-    if not os.fspath(path) or (Path(path).exists() and not Path(path).is_file()):
-        raise ValueError(f"{os.fspath(path)!r} is not a place for a {what}.")
-    path = Path(path).resolve()  # a link stays a link
-    beside = path.with_name(f".{uuid.uuid4().hex}-{path.name}")
-    try:
+    with _beside(path, what) as beside:
         yield beside
-        os.replace(beside, path)
+        os.replace(beside, Path(path).resolve())  # a link stays a link
+
+
+def check_place(path: str | PathLike[str], what: str) -> None:
+    """Refuses a place where nothing can be written: better before long work than after it."""
+    with _beside(path, what) as beside:
+        beside.touch()
+
+
+@contextmanager
+def _beside(path: str | PathLike[str], what: str) -> Iterator[Path]:
+    beside = None
+    try:
+        if not os.fspath(path) or (Path(path).exists() and not Path(path).is_file()):
+            raise ValueError(f"{os.fspath(path)!r} is not a place for a {what}.")
+        path = Path(path).resolve()
+        beside = path.with_name(f".{uuid.uuid4().hex}-{path.name}")
+        yield beside
     except OSError as error:
-        raise OSError(error.errno, f"cannot write the {what} ({error.strerror or error})", str(path)) from error
+        if error.filename is not None and Path(error.filename).parent != Path(path).resolve().parent:
+            raise  # of something else
+        text = str(error.strerror or error)  # of a file within another's place, its own
+        told = text if text.startswith("cannot write") else f"cannot write the {what} ({text})"
+        raise OSError(error.errno, told, str(path)) from error
     finally:
-        beside.unlink(missing_ok=True)
+        if beside is not None:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)

@@ -43,7 +43,7 @@ def rejection_curve(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike
 
 def rejection_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: Measure = "rmse") -> float:
     """Area under the rejection curve: trapezoid sum over n, divided by N - 1. Less is better."""
-    return _area(rejection_curve(y_true, y_pred, uncertainty, error))
+    return area(rejection_curve(y_true, y_pred, uncertainty, error))
 
 
 def oracle_curve(y_true: ArrayLike, y_pred: ArrayLike, error: Measure = "rmse") -> Floats:
@@ -54,7 +54,7 @@ def oracle_curve(y_true: ArrayLike, y_pred: ArrayLike, error: Measure = "rmse") 
 
 def oracle_auc(y_true: ArrayLike, y_pred: ArrayLike, error: Measure = "rmse") -> float:
     """Area under the oracle's rejection curve."""
-    return _area(oracle_curve(y_true, y_pred, error))
+    return area(oracle_curve(y_true, y_pred, error))
 
 
 def excess_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: Measure = "rmse") -> float:
@@ -64,7 +64,7 @@ def excess_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, err
     """
     curve, oracle = rejection_curve(y_true, y_pred, uncertainty, error), oracle_auc(y_true, y_pred, error)
     room = float(curve[0]) - oracle
-    return (_area(curve) - oracle) / room if room > 0 else 0.0
+    return (area(curve) - oracle) / room if room > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,8 @@ def _error(error: Measure) -> tuple[Loss | Cost, Callable[[Floats], Floats]]:
         raise ValueError(f"unknown error {error!r}{suggestion(str(error), [*ERRORS, *losses.LOSSES])}") from None
 
 
-def _area(curve: Floats) -> float:
+def area(curve: Floats) -> float:
+    """Trapezoid sum of a curve, divided by its number of steps."""
     return float(np.trapezoid(curve) / (len(curve) - 1)) if len(curve) > 1 else float(curve[0])
 
 

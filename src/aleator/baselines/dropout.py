@@ -78,15 +78,14 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
         if fit.left_out or self.noise == "formula":
             return fit.left_out
         learned, epochs = lesson.table, int(fit.epochs[0])
-        fold = fitting.random_folds(len(learned.rows), lesson.seeds[0])
         make_member = fitting.member_maker(self, learned.data)
 
         def as_long(own: fitting.Rows, seed: int) -> engine.Member:
             return make_member(own, seed, epochs)
 
-        return fitting.in_turn(lesson.training, learned.data, learned.rows, fold, lesson.seeds, as_long)
+        return fitting.in_turn(lesson.training, learned.data, learned.rows, lesson.fold, lesson.seeds, as_long)
 
-    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int]) -> None:
+    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int], gain: float) -> None:
         rng = np.random.default_rng([seeds[0], 2])
         self.masks_ = rng.uniform(size=(self.n_passes, sum(self.hidden))) >= self.dropout
         unit = self.units_.unit

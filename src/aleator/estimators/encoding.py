@@ -1,14 +1,14 @@
-"""A table of any kind as numbers: what the quantifier sees of rows that its regressor reads in a way of its own.
+"""A table of any kind as numbers: for a quantifier beside a regressor with a way of its own, or for both in a pair.
 
-A pipeline may take text, categories, dates and missing values; the quantifier beside it needs numbers. Columns are told
-apart by what is in them, and each kind goes through a part of scikit-learn:
+A pipeline may take text, categories, dates and missing values; networks need numbers. Columns are told
+apart by what is in them:
 
 | column | becomes |
 | --- | --- |
 | numbers, truth values, durations | themselves; where missing the median, and a column that says so |
 | dates | days since 1970, and their place in the year, the week and the day, as sine and cosine |
 | up to 20 different strings or categories | one column each; missing is one of them |
-| more of them | the mean loss of the rows that share one, learned from other rows (`TargetEncoder`) |
+| more of them | the mean of y, target or loss, over other rows that share one (`TargetEncoder`) |
 | strings that hardly ever repeat: text | their words, hashed to 32 columns |
 
 Standardisation comes later, with the network's.
@@ -17,16 +17,15 @@ Standardisation comes later, with the network's.
 import datetime
 import numbers
 import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.compose import ColumnTransformer
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder, TargetEncoder
+from sklearn.preprocessing import FunctionTransformer, TargetEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from aleator.estimators.fitting import FOLDS
@@ -35,15 +34,36 @@ Floats = NDArray[np.float64]
 
 FEW = 20  # so many different values get a column each
 WORDS = 32  # columns for the words of a text
+KINDS = {"number", "date", "few", "many", "text"}
 MISSING = "(missing)"
+WAVE_DIGITS = 9  # so that all Mondays are the same to a tree, and not apart in their last digits
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # in days
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What each category of a column of many tells of y, in the order of the categories, and what a new one tells."""
+
+    by_category: Floats
+    otherwise: float
+
+    def of(self, codes: NDArray[np.int64]) -> Floats:
+        """By the place of each value among the categories, -1 for a new one."""
+        return np.append(self.by_category, self.otherwise)[codes]
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turns a DataFrame or an array, whatever its columns hold, into an array of finite numbers.
 
-    `fit_transform(X, y)` takes a number for each row, the loss; a category is then encoded by what it tells about it. A
-    value never seen in `fit` is no error: it is encoded as no category at all, and one warning names it.
+    `fit_transform(X, y)` takes a number for each row, the target or a loss; one of many categories is then encoded by
+    what it tells about it. A value never seen in `fit` is no error: it is encoded as no category at all, and one
+    warning names it.
+
+    Attributes
+    ----------
+    kinds_ : of each column: "number", "date", "few", "many" or "text"; empty for a table of NumPy's numbers.
+    medians_, missing_ : of the numbers in their order, of which a date is seven; the places of those with gaps in fit.
+    categories_, told_ : by the place of a column: its values; for one of many, what they tell.
 
     >>> table = pd.DataFrame({"size": [50.0, None, 80.0], "sold": ["2024-05-17"] * 3, "city": ["Ulm", "Bonn", "Ulm"]})
     >>> TableEncoder().fit_transform(table).shape  # size, its absence, seven for the date, two for the cities
@@ -51,69 +71,167 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the encoding of the columns of X from its rows and the loss `y` of each."""
+        """Learn the encoding of the columns of X from its rows and a number `y` for each."""
         self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, fold: Any = None) -> Floats:
-        """Learn the encoding; a row encoded by losses gets those of other rows of its kind, from other folds."""
+        """Learn the encoding; a row that is encoded by y gets what rows of its kind in other folds tell."""
+        self.kinds_: list[str] = []
+        self.categories_: dict[str, list[str]] = {}
+        self.told_: dict[str, Told] = {}
         if _is_numeric(X):
-            self.kinds_: list[str] = []
-            self.parts_ = _numbers().fit(_array(X))
+            self._learn_numbers(_array(X))
             return self.transform(X)
         frame = _frame(X)
-        y = np.zeros(len(frame)) if y is None else np.asarray(y)
+        y = np.zeros(len(frame)) if y is None else np.asarray(y, np.float64)
         self.kinds_ = [_kind(name, column) for name, column in frame.items()]
         table = _typed(frame, self.kinds_)
-        self.parts_ = self._parts().fit(table, y)
-        encoded = np.asarray(self.parts_.transform(table), np.float64)
-        many = self._columns("many")
-        if many:
-            fold = np.arange(len(table)) % FOLDS if fold is None else np.asarray(fold)
-            for k in np.unique(fold):
-                part = TargetEncoder(target_type="continuous").fit(table.loc[fold != k, many], y[fold != k])
-                encoded[fold == k, self.parts_.output_indices_["many"]] = part.transform(table.loc[fold == k, many])
-        return encoded
+        self._learn_numbers(_matrix(table, self._columns("number", "date")))
+        self.categories_ = {name: sorted(table[name].unique()) for name in self._columns("few", "many")}
+        self.told_ = self._learn_told(table, y)
+        fold = _folds(table, y) if fold is None else np.asarray(fold)
+        many = np.empty((len(table), len(self.told_)))
+        for k in np.unique(fold) if self.told_ else []:
+            many[fold == k] = self._many(table[fold == k], self._learn_told(table[fold != k], y[fold != k]))
+        return self._encoded(table, many)
 
     def transform(self, X: Any) -> Floats:
         """The rows as numbers (n, D)."""
         check_is_fitted(self)
         if not self.kinds_:
-            values = _array(X)
-            if np.isfinite(values).all() and not self.parts_.indicator_.features_.size:
-                return values
-            return np.asarray(self.parts_.transform(values), np.float64)
+            return self._numbers(_array(X))
+        table = self._read(X)
+        for name, (count, example) in self._unseen(table, X).items():
+            warnings.warn(
+                f"column {name!r} has values never seen in fit, such as {example!r}, in {count} of {len(table)} rows: "
+                "nothing is known of the loss there.",
+                stacklevel=2,
+            )
+        return self._encoded(table, self._many(table, self.told_))
+
+    def unseen(self, X: Any) -> dict[Any, tuple[int, str]]:
+        """Columns with categories that were not there in `fit`: in how many rows, and one of them."""
+        check_is_fitted(self)
+        return self._unseen(self._read(X), X) if self.kinds_ else {}
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row becomes."""
+        few = sum(len(self.categories_[name]) for name in self._columns("few"))
+        texts = WORDS * len(self._columns("text"))
+        return len(self.medians_) + len(self.missing_) + few + len(self.told_) + texts
+
+    def _read(self, X: Any) -> pd.DataFrame:
         frame = _frame(X)
-        table = _typed(frame, self.kinds_)
-        self._warn_of_new(table, list(frame.columns))
-        return np.asarray(self.parts_.transform(table), np.float64)
+        if frame.shape[1] != len(self.kinds_):
+            raise ValueError(f"X has {frame.shape[1]} columns, and in fit it had {len(self.kinds_)}.")
+        return _typed(frame, self.kinds_)
 
     def _columns(self, *kinds: str) -> list[str]:
         return [name for k, kind in enumerate(self.kinds_) if kind in kinds for name in _names(k, kind)]
 
-    def _parts(self) -> ColumnTransformer:
-        parts = [
-            ("number", _numbers(), self._columns("number", "date")),
-            ("few", OneHotEncoder(handle_unknown="ignore", sparse_output=False), self._columns("few")),
-            ("many", TargetEncoder(target_type="continuous"), self._columns("many")),
-        ]
-        words = HashingVectorizer(n_features=WORDS, token_pattern=r"(?u)\w+")
-        texts = [(f"text {name}", words, name) for name in self._columns("text")]
-        return ColumnTransformer([part for part in parts if part[2]] + texts, sparse_threshold=0)
+    # ------------------------------------------------------------ what is learned
 
-    def _warn_of_new(self, table: pd.DataFrame, names: list[Any]) -> None:
-        for kind in ("few", "many"):
-            columns = self._columns(kind)
-            known = self.parts_.named_transformers_[kind].categories_ if columns else []
-            for column, values in zip(columns, known, strict=True):
-                new = ~table[column].isin(values)
-                if new.any():
-                    warnings.warn(
-                        f"column {names[int(column)]!r} has values never seen in fit, such as "
-                        f"{table[column][new].iloc[0]!r}, in {int(new.sum())} of {len(table)} rows: nothing is known "
-                        "of the loss there.",
-                        stacklevel=2,
-                    )
+    def _learn_numbers(self, values: Floats) -> None:
+        gaps = np.isnan(values)
+        self.missing_ = np.flatnonzero(gaps.any(axis=0))
+        filled = np.where(gaps.all(axis=0), 0.0, values)  # a column of gaps only is 0
+        self.medians_: Floats = np.nanmedian(filled, axis=0) if values.shape[1] else np.empty(0)
+
+    def _learn_told(self, table: pd.DataFrame, y: Floats) -> dict[str, Told]:
+        """The mean of y over the rows of each category, drawn towards the mean of all where they are few."""
+        names = self._columns("many")
+        if not names:
+            return {}
+        known = [np.array(self.categories_[name], object) for name in names]
+        part = TargetEncoder(categories=known, target_type="continuous").fit(table[names], y)
+        mean = float(part.target_mean_)
+        return {name: Told(values, mean) for name, values in zip(names, part.encodings_, strict=True)}
+
+    # ------------------------------------------------------------ a table as numbers
+
+    def _encoded(self, table: pd.DataFrame, many: Floats) -> Floats:
+        numbers = self._numbers(_matrix(table, self._columns("number", "date")))
+        few = [self._codes(table, name)[:, None] == np.arange(len(self.categories_[name]))
+               for name in self._columns("few")]  # fmt: skip
+        words = HashingVectorizer(n_features=WORDS, token_pattern=r"(?u)\w+")
+        texts = [words.transform(table[name]).toarray() for name in self._columns("text")]
+        return np.column_stack([numbers, *few, many, *texts])
+
+    def _numbers(self, values: Floats) -> Floats:
+        if values.shape[1] != len(self.medians_):
+            raise ValueError(f"X has {values.shape[1]} columns, and in fit it had {len(self.medians_)}.")
+        gaps = np.isnan(values)
+        if not gaps.any() and not len(self.missing_):
+            return values
+        return np.column_stack([np.where(gaps, self.medians_, values), gaps[:, self.missing_]])
+
+    def _many(self, table: pd.DataFrame, told: dict[str, Told]) -> Floats:
+        return np.column_stack(
+            [np.empty((len(table), 0)), *(t.of(self._codes(table, name)) for name, t in told.items())]
+        )
+
+    def _codes(self, table: pd.DataFrame, name: str) -> NDArray[np.int64]:
+        """The place of each value among the categories of a column, -1 for a new one."""
+        return np.asarray(pd.Index(self.categories_[name], dtype=object).get_indexer(pd.Index(table[name])), np.int64)
+
+    def _unseen(self, table: pd.DataFrame, X: Any) -> dict[Any, tuple[int, str]]:
+        names, found = list(_frame(X).columns), {}
+        for name in self.categories_:
+            new = self._codes(table, name) < 0
+            if new.any():
+                found[names[int(name)]] = int(new.sum()), str(table[name][new].iloc[0])
+        return found
+
+    # ------------------------------------------------------------ files
+
+    def _packed(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted encoder as facts and arrays: names and numbers, nothing that can run."""
+        facts = {
+            "kinds": self.kinds_,
+            "categories": self.categories_,
+            "otherwise": {name: told.otherwise for name, told in self.told_.items()},
+        }
+        arrays: dict[str, NDArray[Any]] = {"medians": self.medians_, "missing": self.missing_}
+        return facts, arrays | {f"told {name}": told.by_category for name, told in self.told_.items()}
+
+    @classmethod
+    def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        encoder = cls()
+        encoder.kinds_ = [str(kind) for kind in facts["kinds"]]
+        encoder.categories_ = {str(name): [str(v) for v in values] for name, values in facts["categories"].items()}
+        encoder.medians_, encoder.missing_ = arrays["medians"], arrays["missing"]
+        encoder.told_ = {
+            name: Told(arrays[f"told {name}"], float(facts["otherwise"][name])) for name in encoder._columns("many")
+        }
+        encoder._check()
+        return encoder
+
+    def _check(self) -> None:
+        """Whether what was read from a file fits together."""
+        n, told = len(self.medians_), self.told_.items()
+        fine = (
+            set(self.kinds_) <= KINDS
+            and (not self.kinds_ or n == len(self._columns("number", "date")))
+            and self.medians_.dtype == np.float64 and self.medians_.ndim == 1
+            and self.missing_.dtype == np.int64 and self.missing_.ndim == 1
+            and ((self.missing_ >= 0) & (self.missing_ < n)).all()
+            and sorted(self.categories_) == sorted(self._columns("few", "many"))
+            and all(len(set(values)) == len(values) for values in self.categories_.values())
+            and all(t.by_category.dtype == np.float64 and t.by_category.shape == (len(self.categories_[name]),)
+                    for name, t in told)
+        )  # fmt: skip
+        if not fine:
+            raise ValueError("the model file does not fit together: its encoder makes no sense.")
+
+
+def _folds(table: pd.DataFrame, y: Floats) -> NDArray[np.int64]:
+    """A fold for each row, by the hash of what is in it: whatever the order of the rows is, it has no part in it."""
+    keys = pd.util.hash_pandas_object(table.assign(y=y), index=False).to_numpy()
+    fold = np.empty(len(keys), np.int64)
+    fold[np.argsort(keys, kind="stable")] = np.arange(len(keys)) % FOLDS
+    return fold
 
 
 def _is_numeric(X: Any) -> bool:
@@ -128,19 +246,51 @@ def _array(X: Any) -> Floats:
     return np.column_stack([_floats(name, column) for name, column in X.items()])
 
 
-def _numbers() -> SimpleImputer:
-    return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-
-
-def imputer(medians: Floats, missing: NDArray[np.int64]) -> SimpleImputer:
-    """The part for numbers that puts these medians in, and tells where the columns `missing` were."""
-    rows = np.stack([medians, medians])
-    rows[1, missing] = np.nan
-    return _numbers().fit(rows)
+def _matrix(table: pd.DataFrame, names: list[str]) -> Floats:
+    return table[names].to_numpy(np.float64) if names else np.empty((len(table), 0))
 
 
 def _frame(X: Any) -> pd.DataFrame:
     return X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X)).infer_objects()
+
+
+# ---------------------------------------------------------------- any encoder
+
+
+def learned(encoder: Any, X: Any, y: Floats, fold: Any) -> tuple[Any, Floats]:
+    """A copy of an encoder, a transformer or a function, fitted to a table and a number for each row; and the table."""
+    copy = _transformer(encoder)
+    if isinstance(copy, TableEncoder):
+        return copy, finite(copy.fit_transform(X, y, fold), len(y))
+    return copy, finite(copy.fit(X, y).transform(X), len(y))
+
+
+def applied(encoder: Any, X: Any, n_rows: int) -> Floats:
+    """New rows as a fitted encoder sees them."""
+    return finite(encoder.transform(X), n_rows)
+
+
+def _transformer(encoder: Any) -> Any:
+    if hasattr(encoder, "transform") and not isinstance(encoder, type):
+        return clone(encoder)
+    if callable(encoder) and not isinstance(encoder, type):
+        return FunctionTransformer(encoder)
+    raise ValueError(f"encoder must be a transformer or a function, got a {type(encoder).__name__}.")
+
+
+def finite(encoded: Any, n_rows: int) -> Floats:
+    """What an encoder gives, as an array of finite numbers."""
+    encoded = encoded.toarray() if hasattr(encoded, "toarray") else encoded
+    try:
+        Z = np.asarray(encoded, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the encoder must give numbers: {error}.") from None
+    if Z.ndim != 2 or len(Z) != n_rows:
+        raise ValueError(f"the encoder must give one row for each of the {n_rows}, and gives shape {Z.shape}.")
+    if not np.isfinite(Z).all():
+        row, column = np.argwhere(~np.isfinite(Z))[0]
+        raise ValueError(f"the encoder gives {Z[row, column]} in row {row}, column {column}.")
+    return np.ascontiguousarray(Z)
 
 
 # ---------------------------------------------------------------- kinds of columns
@@ -157,6 +307,8 @@ def _kind(name: Any, column: "pd.Series[Any]") -> str:
     if dtype.kind == "M" or isinstance(dtype, pd.PeriodDtype):
         return "date"
     present = column.dropna()
+    if not len(present):  # of no kind: in other rows there may be texts
+        return "few"
     if all(isinstance(value, numbers.Number) for value in present):
         return "number"
     if all(isinstance(value, datetime.date) for value in present) or _iso(present):
@@ -230,4 +382,4 @@ def _calendar(name: Any, column: "pd.Series[Any]") -> list[Floats]:
         )
     days = ((moment - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(np.float64)
     turns = [2 * np.pi * days / length for length in CYCLES.values()]
-    return [days, *(wave(turn) for turn in turns for wave in (np.sin, np.cos))]
+    return [days, *(np.round(wave(turn), WAVE_DIGITS) for turn in turns for wave in (np.sin, np.cos))]

@@ -153,7 +153,10 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         `fit` held out in turn take their place: no row is lost, the coverage is close to `coverage` in practice, and is
         not guaranteed. An own cost must grow on both sides of the prediction, or the interval is too short.
         """
-        said = self.predict_uncertainty(X)
+        return self.interval_of(self.predict_uncertainty(X), coverage)
+
+    def interval_of(self, said: Prediction, coverage: float = 0.9) -> tuple[Floats, Floats]:
+        """The same for what `predict_uncertainty` said, without asking again."""
         if not hasattr(self, "scores_"):
             raise ValueError(
                 "predict_interval needs rows to calibrate on: call calibrate(X, y) with held-out rows, not used "
@@ -208,3 +211,10 @@ def realised_losses(loss: Loss | Cost, y: Floats, y_pred: Floats, n_losses: int)
 
 def _at(y: Floats, y_pred: Floats, row: int) -> str:
     return f"y={y[row]}, prediction={y_pred[row]}"
+
+
+def numbered(name: str, values: Floats) -> dict[str, Floats]:
+    """The columns of (n, Q) by names; a single one needs no number."""
+    if values.shape[1] == 1:
+        return {name: values[:, 0]}
+    return {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}

@@ -7,7 +7,7 @@ alone, and what it says is the expected loss -lam g'(z) / f'(z), averaged over t
 Losses are divided by their mean: lam is in units of the mean loss, so it means the same for every loss and every unit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from aleator import couplings, engine, heads
 from aleator.compiled import mapped
 from aleator.couplings import Coupling
-from aleator.estimators import fitting
+from aleator.estimators import fitting, recipe
 from aleator.estimators.table import ROWS_AT_A_TIME, Scaling, scaling, weighted_set
 
 Floats = NDArray[np.float64]
@@ -70,6 +70,8 @@ class Trained:
 def learn(settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats, part: NDArray[np.int64]) -> Trained:
     """Train on rows Z (n, D) with losses L (n, Q) and weights; `part` (n,) tells which rows are held out together."""
     coupling = couplings.get(settings.coupling)
+    if recipe.is_auto(settings):
+        settings = replace(settings, lam=recipe.GIVEN_LAM)
     rows, weight = weighted_set(Z, L, weight)
     unit = np.average(L[rows], axis=0, weights=weight[rows])
     in_units = np.ascontiguousarray(L / np.where(unit > 0, unit, 1.0), np.float32)
@@ -97,10 +99,9 @@ def learn(settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats, par
         fit = fitting.cross_validated(training, data, rows, part[rows], seeds, make_member, judges=1)
     else:
         fit = fitting.fixed(training, [make_member(rows, seed, settings.epochs) for seed in seeds])
-    lams = fitting.lams(settings, int(fit.epochs.max()))[fit.epochs - 1]
     history = fitting.history(fit.history, unit)
     held_out = fitting.held_out(fit.left_out, compare)
-    return Trained(trained(fit.params, lams, rows), held_out, fit.epochs, history)
+    return Trained(trained(fit.params, fit.lams, rows), held_out, fit.epochs, history)
 
 
 def _reach(

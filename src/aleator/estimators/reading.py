@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_array, validate_data
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_array, column_or_1d, validate_data
 
 from aleator.engine import ACTIVATIONS, OPTIMIZERS
 from aleator.names import suggestion
@@ -43,16 +43,18 @@ _AGAIN = object()  # in place of a y: the rows are new ones for a fitted model
 
 # What each parameter must be. An estimator is checked against the rules for the parameters it has.
 RULES: dict[str, Rule] = {
-    "lam": (lambda v: callable(v) or (number(v) and v > 0), "a positive number or a function of the epoch"),
+    "lam": (lambda v: v == "auto" or callable(v) or (number(v) and v > 0),
+            "'auto', a positive number or a function of the epoch"),
     "hidden": (_units, "a tuple of positive whole numbers, one for each hidden layer"),
     "shared_layers": (lambda v: whole(v, 0), "a whole number >= 0"),
     "dropout": (lambda v: number(v) and 0 <= v < 1, "a number in [0, 1)"),
-    "learning_rate": (lambda v: callable(v) or (number(v) and v > 0), "a positive number or a function of the epoch"),
+    "learning_rate": (lambda v: v is None or callable(v) or (number(v) and v > 0),
+                      "a positive number, a function of the epoch, or None"),
     "momentum": (lambda v: number(v) and 0 <= v < 1, "a number in [0, 1)"),
-    "l2": (lambda v: number(v) and v >= 0, "a number >= 0"),
+    "l2": (lambda v: v is None or (number(v) and v >= 0), "a number >= 0 or None"),
     "clip": (lambda v: v is None or (number(v) and v > 0), "a positive number or None"),
     "epochs": (lambda v: v is None or whole(v, 1), "a whole number >= 1 or None"),
-    "batch_size": (lambda v: whole(v, 1), "a whole number >= 1"),
+    "batch_size": (lambda v: v is None or whole(v, 1), "a whole number >= 1 or None"),
     "validation_fraction": (lambda v: number(v) and 0 < v < 1, "a number strictly between 0 and 1"),
     "patience": (lambda v: whole(v, 1), "a whole number >= 1"),
     "per_output": (_flag, "True or False"),
@@ -200,6 +202,14 @@ def targets(y: Any, n_rows: int) -> Floats:
     if len(y) != n_rows:
         raise ValueError(f"y has {len(y)} rows, X has {n_rows}.")
     return np.ascontiguousarray(y)
+
+
+def groups_of_rows(groups: Any, n_rows: int) -> NDArray[Any]:
+    """The group of each row, any value a group."""
+    groups = column_or_1d(groups)
+    if len(groups) != n_rows:
+        raise ValueError(f"groups has {len(groups)} values, X has {n_rows} rows.")
+    return np.asarray(pd.factorize(groups, use_na_sentinel=False)[0])
 
 
 def columns(y: Floats) -> Floats:

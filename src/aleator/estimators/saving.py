@@ -1,15 +1,18 @@
 """Estimators as model files, and back: what every estimator has, and what those made of networks have beside it."""
 
 import numbers
+from importlib.metadata import version
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from aleator import bundle, losses
+from aleator import bundle, couplings, losses
 from aleator.bundle import Arrays
 from aleator.couplings import COUPLINGS, Coupling
+from aleator.estimators import saving_objects
+from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.reading import check_parameters
 from aleator.estimators.recalibration import Correction
 from aleator.estimators.table import Scaling, Units
@@ -18,28 +21,63 @@ from aleator.losses import Loss
 Facts = dict[str, Any]
 
 SCALING = ("x_mean", "x_spread", "y_mean", "y_spread")
+MOST_LAYERS = 1_000
 _LEARNED = ("params_", "n_epochs_", "lam_", "loss_scale_")
 
 
 def save(model: Any, path: str | PathLike[str]) -> None:
     """Write a fitted estimator; refuses what a file cannot hold, before anything is written."""
+    bundle.write(path, *packed(model))
+
+
+def packed(model: Any) -> tuple[Facts, Arrays]:
+    """A fitted estimator as the facts and arrays of a file."""
     facts, arrays = model._packed()
-    bundle.write(path, {"kind": type(model).__name__, **facts}, arrays)
+    return {"kind": type(model).__name__, "written_by": _versions(), **facts}, arrays
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("aleator", "numpy", "scikit-learn")}
 
 
 def load(path: str | PathLike[str], kinds: dict[str, type[Any]], estimator: Any = None) -> Any:
     """Read an estimator of one of `kinds`. Nothing in the file is executed, and every shape in it is checked."""
-    facts, arrays = bundle.read(path)
-    if not isinstance(facts.get("kind"), str) or facts["kind"] not in kinds:
-        raise ValueError(f"{path} holds a {facts.get('kind')!r}, which this aleator does not know.")
-    given = {} if estimator is None else {"estimator": estimator}
-    if given and facts["kind"] != "LossQuantifier":
-        raise ValueError(f"{path} holds a {facts['kind']}, which needs no estimator.")
+    return restored(path, *bundle.read(path), kinds, estimator)
+
+
+def restored(
+    path: str | PathLike[str], facts: Facts, arrays: Arrays, kinds: dict[str, type[Any]], estimator: Any = None
+) -> Any:
+    """The estimator in what was read from a file."""
     try:
-        model = kinds[facts["kind"]]._unpacked(facts, arrays, **given)
-    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        return made(facts, arrays, kinds, estimator)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path} is incomplete, or of another version: {error!r}.") from error
-    return model
+
+
+def made(facts: Facts, arrays: Arrays, kinds: dict[str, type[Any]], estimator: Any = None) -> Any:
+    """The estimator that a file, or a part of one, describes."""
+    kind = facts.get("kind")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ValueError(f"it holds a {kind!r}, which this aleator does not know.")
+    if estimator is not None and kind != "LossQuantifier":
+        raise ValueError(f"it holds a {kind}, which needs no estimator.")
+    inner = facts.get("estimator")
+    if estimator is None and inner is not None and inner["form"] == "aleator":
+        estimator = made(inner, within("estimator", arrays), kinds)
+    return kinds[kind]._unpacked(facts, arrays, **({} if estimator is None else {"estimator": estimator}))
+
+
+def under(name: str, arrays: Arrays) -> Arrays:
+    """Arrays as parts of what has this name."""
+    return {f"{name}/{part}": values for part, values in arrays.items()}
+
+
+def within(name: str, arrays: Arrays) -> Arrays:
+    """The inverse of `under`."""
+    return {part.removeprefix(f"{name}/"): values for part, values in arrays.items() if part.startswith(f"{name}/")}
 
 
 # ---------------------------------------------------------------- what every estimator has
@@ -65,8 +103,13 @@ def pack(model: Any, settings: dict[str, Any]) -> tuple[Facts, Arrays]:
 def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
     """An estimator with its settings and what `pack` packs; `others` are parameters that a file cannot hold."""
     params = {name: tuple(value) if isinstance(value, list) else value for name, value in facts["params"].items()}
+    if len(params.get("hidden", ())) > MOST_LAYERS:
+        raise ValueError(f"the model file does not fit together: it tells of {len(params['hidden']):,} layers.")
     model = kind(**params | others)
     check_parameters(model)
+    losses.measured(model.loss)
+    if hasattr(model, "coupling"):
+        couplings.get(model.coupling)
     model.settings_ = model.get_params(deep=False)
     model.history_ = pd.DataFrame(arrays["history"], columns=facts["history"]).astype({"member": int, "epoch": int})
     model.y_is_1d_, model.n_outputs_ = facts["y_is_1d"], facts["n_outputs"]
@@ -113,28 +156,54 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain(name, item) for item in value]
     raise ValueError(
         f"a model file holds names and numbers only, and the parameter {name} is a {type(value).__name__}; "
-        "give it a number or the name of something aleator ships. (pickle takes functions made by def in a module.)"
+        "give it a number or the name of something aleator ships."
     )
+
+
+def pack_encoder(encoder: Any) -> tuple[Facts, Arrays]:
+    packed = saving_objects.pack(encoder)
+    if packed is None:
+        raise ValueError(
+            f"a model file cannot hold the encoder {type(encoder).__name__} safely, or needs skops for it: "
+            "pip install 'aleator[files]'."
+        )
+    return packed
 
 
 # ---------------------------------------------------------------- what those made of networks have beside it
 
 
 def pack_network(model: Any) -> tuple[Facts, Arrays]:
-    facts, arrays = pack(model, model.settings_)
+    facts, arrays = pack(model, {name: value for name, value in model.settings_.items() if name != "encoder"})
+    if hasattr(model, "encoder_"):
+        encoder_facts, encoder_arrays = pack_encoder(model.encoder_)
+        facts |= {"encoder": encoder_facts, "n_features": int(model.n_features_in_)}
+        arrays |= under("encoder", encoder_arrays)
+    if hasattr(model, "out_of_fold_"):
+        facts["out_of_fold"] = list(model.out_of_fold_.columns)
+        arrays["out_of_fold"] = model.out_of_fold_.to_numpy(np.float64)
     arrays |= {name: getattr(model, name) for name in _LEARNED}
     arrays |= {name: getattr(model.scaling_, name) for name in SCALING}
     return facts, arrays | {"frame": model.units_.frame, "unit": model.units_.unit}
 
 
 def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
-    model = unpack(kind, facts, arrays)
+    if "encoder" in facts:
+        encoder = saving_objects.unpack(facts["encoder"], within("encoder", arrays))
+        model = unpack(kind, facts, arrays, encoder=encoder)
+        model.encoder_ = encoder
+    else:
+        model = unpack(kind, facts, arrays)
+    if "out_of_fold" in facts:
+        model.out_of_fold_ = pd.DataFrame(arrays["out_of_fold"], columns=facts["out_of_fold"]).astype({"row": int})
     for name in _LEARNED:
         setattr(model, name, arrays[name])
     model.scaling_ = Scaling(*(arrays[name] for name in SCALING))
     model.units_ = Units(arrays["frame"], arrays["unit"])
     K, D, M = len(model.params_), len(model.scaling_.x_mean), model.n_outputs_
-    model.n_features_in_ = D
+    if isinstance(getattr(model, "encoder_", None), TableEncoder):
+        check_shapes({"x_mean": (model.scaling_.x_mean, np.float64, (model.encoder_.width,))})
+    model.n_features_in_ = facts.get("n_features", D)
     model.network_ = model._network(D, M, len(model.units_.unit))
     check_weights(model.params_, model.n_members)
     check_shapes(

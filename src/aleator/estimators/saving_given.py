@@ -1,9 +1,8 @@
 """A LossQuantifier as a model file: the quantifiers and their view of the table, and the regressor where that is safe.
 
-A fitted regressor can be anything, and most ways of writing it down execute code when read. The file holds it if skops
-(the extra `files`) can, without trusting any type that skops does not trust by itself: linear models, support vectors,
-pipelines of such. Otherwise the regressor stays where its owner keeps it, and goes to `load(path, estimator=...)`; the
-file remembers what it predicts at a few made-up rows, so that another one is not taken for it.
+A fitted regressor can be anything, and most ways of writing it down execute code when read. The file holds it if it is
+one of those in ``saving_objects.py``. Otherwise the regressor stays where its owner keeps it, and goes to `load(path,
+estimator=...)`; the file remembers what it predicts at a few made-up rows, so that another one is not taken for it.
 """
 
 import warnings
@@ -11,18 +10,27 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from aleator import couplings
 from aleator.bundle import Arrays
 from aleator.engine import network
+from aleator.estimators import saving_objects
 from aleator.estimators.crossfit import predictions
-from aleator.estimators.encoding import TableEncoder, imputer
+from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.quantifiers import Quantifiers
-from aleator.estimators.saving import SCALING, Facts, check_shapes, check_weights, pack, unpack
+from aleator.estimators.saving import (
+    SCALING,
+    Facts,
+    check_shapes,
+    check_weights,
+    pack,
+    pack_encoder,
+    under,
+    unpack,
+    within,
+)
 from aleator.estimators.table import Scaling
 
-_TRUSTED = ["numpy.dtype"]  # of strings, in lists of categories
 _PROBES = np.array([[-1.0], [0.0], [1.0]])  # spreads from the mean of each column
 
 
@@ -40,22 +48,24 @@ def pack_given(model: Any) -> tuple[Facts, Arrays]:
         "out_of_fold": list(model.out_of_fold_.columns),
         "regressor": type(model.estimator_).__name__,
     }
-    encoder_facts, encoder_arrays = _pack_encoder(model.encoder_)
-    regressor = _written(model.estimator_)
-    arrays |= encoder_arrays | ({} if regressor is None else {"regressor": regressor}) | _probes(model)
-    return facts | encoder_facts, arrays
+    facts["encoder"], encoder_arrays = pack_encoder(model.encoder_)
+    regressor = saving_objects.pack(model.estimator_)
+    if regressor is not None:
+        facts["estimator"], regressor_arrays = regressor
+        arrays |= under("estimator", regressor_arrays)
+    return facts, arrays | under("encoder", encoder_arrays) | _probes(model)
 
 
 def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any = None) -> Any:
     if estimator is None:
-        if "regressor" not in arrays:
+        if "estimator" not in facts:
             raise ValueError(
-                f"the file holds the quantifier of a {facts['regressor']}, not that regressor itself (trees, boosters "
-                "and functions no file can hold safely, others need skops): keep it in its own way, and call "
+                f"the file holds the quantifier of a {facts['regressor']}, not that regressor itself (own functions "
+                "and classes no file can hold safely, scikit-learn's need skops): keep it in its own way, and call "
                 "load(path, estimator=...) with it."
             )
-        estimator = _read(arrays["regressor"])
-    encoder = _unpack_encoder(facts, arrays)
+        estimator = saving_objects.unpack(facts["estimator"], within("estimator", arrays))
+    encoder = saving_objects.unpack(facts["encoder"], within("encoder", arrays))
     own = {} if isinstance(encoder, TableEncoder) else {"encoder": encoder}
     model = unpack(kind, facts, arrays, estimator=estimator, cv="prefit", **own)
     scaling = Scaling(*(arrays[name] for name in SCALING))
@@ -85,74 +95,13 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
         {"row": int, "fold": int}
     )
     model.estimator_, model.encoder_ = estimator, encoder
-    if facts["kinds"] == []:
-        n, gaps = facts["n_features"], arrays["missing"]
-        width = n + len(gaps) + (model.n_outputs_ if model.use_prediction else 0)
-        check_shapes(
-            {"medians": (arrays["medians"], np.float64, (n,)), "x_mean": (scaling.x_mean, np.float64, (width,))}
-        )
+    if isinstance(encoder, TableEncoder):
+        width = encoder.width + (model.n_outputs_ if model.use_prediction else 0)
+        check_shapes({"x_mean": (scaling.x_mean, np.float64, (width,))})
     if facts["n_features"] is not None:
         model.n_features_in_ = facts["n_features"]
-    _check_probes(model, arrays)
+    _check_probes(model, facts, arrays)
     return model
-
-
-# ---------------------------------------------------------------- the view of the table
-
-
-def _pack_encoder(encoder: Any) -> tuple[Facts, Arrays]:
-    if isinstance(encoder, TableEncoder) and not encoder.kinds_:
-        return {"kinds": []}, {
-            "medians": encoder.parts_.statistics_,
-            "missing": np.asarray(encoder.parts_.indicator_.features_, np.int64),
-        }
-    written = _written(encoder.parts_ if isinstance(encoder, TableEncoder) else encoder)
-    if written is None:
-        raise ValueError(
-            f"a model file cannot hold the encoder {type(encoder).__name__} safely."
-            if not isinstance(encoder, TableEncoder)
-            else "text, categories and dates need skops to be saved: pip install 'aleator[files]'."
-        )
-    return {"kinds": encoder.kinds_ if isinstance(encoder, TableEncoder) else None}, {"encoder": written}
-
-
-def _unpack_encoder(facts: Facts, arrays: Arrays) -> Any:
-    if facts["kinds"] is None:
-        return _read(arrays["encoder"])
-    encoder = TableEncoder()
-    encoder.kinds_ = facts["kinds"]
-    encoder.parts_ = _read(arrays["encoder"]) if encoder.kinds_ else imputer(arrays["medians"], arrays["missing"])
-    return encoder
-
-
-# ---------------------------------------------------------------- objects of scikit-learn's
-
-
-def _written(model: Any) -> NDArray[np.uint8] | None:
-    """A fitted object as bytes that can be read without trusting anything; None if it is not of that kind."""
-    try:
-        from skops import io
-    except ImportError:
-        return None
-    try:
-        content = io.dumps(model)
-        unknown = set(io.get_untrusted_types(data=content)) - set(_TRUSTED)
-    except Exception:  # whatever an object of unknown kind may raise when it is taken apart
-        return None
-    return None if unknown else np.frombuffer(content, np.uint8)
-
-
-def _read(content: NDArray[np.uint8]) -> Any:
-    try:
-        from skops import io
-    except ImportError as error:
-        raise ImportError(
-            "the file holds parts of scikit-learn; to read them: pip install 'aleator[files]'."
-        ) from error
-    try:
-        return io.loads(content.tobytes(), trusted=_TRUSTED)
-    except Exception as error:
-        raise ValueError(f"the regressor or the encoder in the file cannot be read: {error}.") from error
 
 
 # ---------------------------------------------------------------- the right regressor
@@ -178,9 +127,9 @@ def _probe_rows(model: Any) -> Any:
     return rows if names is None else pd.DataFrame(rows, columns=names)
 
 
-def _check_probes(model: Any, arrays: Arrays) -> None:
+def _check_probes(model: Any, facts: Facts, arrays: Arrays) -> None:
     if "probes" not in arrays:
-        if "regressor" not in arrays:
+        if "estimator" not in facts:
             warnings.warn(
                 "whether this is the estimator the file was made with cannot be told: its table is not all numbers.",
                 stacklevel=5,

@@ -1,26 +1,51 @@
 """Every estimator as one self-contained ONNX file, with its standardisation inside.
 
-Input `X` (rows, columns), outputs `prediction`, `expected_loss` (but of a `PlainRegressor`) and `epistemic` where
-members or passes can disagree, in the user's units and the shapes of `predict` and `predict_uncertainty`. Needs the
-extra `aleator[onnx]`; torch only for models of torch.
+Input `X` (rows, columns), for tables with categories also `categories` (rows, columns) of strings, "" where missing; a
+date is a number in X, days since 1970. The metadata tells which column is where. Outputs `prediction`, `expected_loss`
+(but of a `PlainRegressor`) and `epistemic` where members or passes can disagree, in the user's units and the shapes of
+`predict` and `predict_uncertainty`. Needs the extra `aleator[onnx]`; torch only for models of torch.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import aleator
 from aleator import losses, models
 from aleator.baselines import DropoutRegressor, PBPRegressor, PlainRegressor, SVGDRegressor
 from aleator.estimators import LossQuantifier
-from aleator.estimators.encoding import TableEncoder
+from aleator.estimators.encoding import CYCLES, MISSING, WAVE_DIGITS, TableEncoder
 from aleator.estimators.network import NetworkRegressor
-from aleator.onnx import moments, networks
-from aleator.onnx.graph import DOMAINS, Graph, Value, beside, cast, clip, flat, isnan, mean, reshaped, sqrt, take, where
+from aleator.onnx import moments, networks, trees
+from aleator.onnx.graph import (
+    DOMAINS,
+    Graph,
+    Value,
+    beside,
+    cast,
+    chosen,
+    clip,
+    cosine,
+    equals,
+    flat,
+    isnan,
+    mean,
+    places,
+    reshaped,
+    rounded,
+    sine,
+    sqrt,
+    take,
+    where,
+)
 
 Answer = tuple[Value, Value | None, Value | None]  # mean (n, M), aleatoric and epistemic loss (n, Q), before scaling
 
@@ -45,13 +70,35 @@ def export_onnx(
     if kind is None or type(model).__name__ not in models.MODELS:
         raise TypeError(f"export_onnx takes estimators of aleator, got {type(model).__name__}.")
     check_is_fitted(model)
+    if given and kind is not LossQuantifier:
+        raise ValueError(f"given is for a LossQuantifier, whose regressor is another model; this is a {kind.__name__}.")
     if dtype not in ("float64", "float32"):
         raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}.")
     graph = Graph()
-    X = cast(graph.input("X", dtype, ("rows", model.n_features_in_)), np.float64)
-    answer = _given(model, X, given) if kind is LossQuantifier else _ANSWERS[kind](model, X)
+    rows = _inputs(graph, model, dtype)
+    answer = _given(model, rows, given) if kind is LossQuantifier else _ANSWERS[kind](model, rows)
     _outputs(graph, model, answer)
     graph.write(path, _facts(model))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The inputs of a model: its columns of numbers, dates among them as days since 1970, and those of texts."""
+
+    numbers: Value
+    texts: Value | None = None
+
+
+def _inputs(graph: Graph, model: Any, dtype: str) -> Rows:
+    kinds = getattr(getattr(model, "encoder_", None), "kinds_", None) or ["number"] * model.n_features_in_
+    if "text" in kinds:
+        name = getattr(model, "feature_names_in_", range(len(kinds)))[kinds.index("text")]
+        raise ValueError(f"ONNX has no words: column {name!r} is text, fit the model without it.")
+    n_numbers = sum(kind in ("number", "date") for kind in kinds)
+    numbers = cast(graph.input("X", dtype, ("rows", n_numbers)), np.float64)
+    if n_numbers == len(kinds):
+        return Rows(numbers)
+    return Rows(numbers, graph.texts("categories", ("rows", len(kinds) - n_numbers)))
 
 
 def _outputs(graph: Graph, model: Any, answer: Answer) -> None:
@@ -74,21 +121,25 @@ def _outputs(graph: Graph, model: Any, answer: Answer) -> None:
 
 def _facts(model: Any) -> dict[str, Any]:
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    kinds = getattr(getattr(model, "encoder_", None), "kinds_", None) or ["number"] * len(names)
+    texts = [name for name, kind in zip(names, kinds, strict=False) if kind in ("few", "many")]
     return {
         "aleator": aleator.__version__,
         "model": type(model).__name__,
         "loss": model._loss().name,
         "feature_names": names,
+        "inputs": {"X": [name for name in names if name not in texts], "categories": texts},
     }
 
 
 # ---------------------------------------------------------------- one for each kind of model
 
 
-def _network(model: Any, X: Value) -> Answer:
+def _network(model: Any, rows: Rows) -> Answer:
     """Pairs, likelihoods, and ensembles of them."""
     read = model._readout()
-    y_r, xi = networks.outputs(model.network_, model.params_, networks.standardised(X, model.scaling_))
+    Z = _encoded(model.encoder_, rows) if hasattr(model, "encoder_") else rows.numbers
+    y_r, xi = networks.outputs(model.network_, model.params_, networks.standardised(Z, model.scaling_))
     mu = model.scaling_.y_mean + model.scaling_.y_spread * y_r
     expected = model.units_.unit * networks.expected_loss(read.head, xi, model.lam_)
     if len(model.params_) == 1:
@@ -96,18 +147,18 @@ def _network(model: Any, X: Value) -> Answer:
     return networks.mixed(mu, expected, read.loss, shared=len(model.units_.unit) < model.n_outputs_)
 
 
-def _plain(model: Any, X: Value) -> Answer:
-    return mean(_members(model, model.params_, X), 0), None, None
+def _plain(model: Any, rows: Rows) -> Answer:
+    return mean(_members(model, model.params_, rows.numbers), 0), None, None
 
 
-def _dropout(model: Any, X: Value) -> Answer:
+def _dropout(model: Any, rows: Rows) -> Answer:
     thinned = np.stack([model._thinned(model.params_[0], mask) for mask in model.masks_])
-    mu = _members(model, thinned, X)
+    mu = _members(model, thinned, rows.numbers)
     return networks.mixed(mu, 0.0 * mu + model.noise_, model._loss(), shared=False)
 
 
-def _svgd(model: Any, X: Value) -> Answer:
-    mu = _members(model, model.params_, X)
+def _svgd(model: Any, rows: Rows) -> Answer:
+    mu = _members(model, model.params_, rows.numbers)
     return networks.mixed(mu, 0.0 * mu + model.noise_[:, None], model._loss(), shared=False)
 
 
@@ -117,9 +168,9 @@ def _members(model: Any, params: NDArray[np.float32], X: Value) -> Value:
     return model.scaling_.y_mean + model.scaling_.y_spread * y_r  # type: ignore[no-any-return]
 
 
-def _pbp(model: Any, X: Value) -> Answer:
+def _pbp(model: Any, rows: Rows) -> Answer:
     weights = model.weight_mean_, model.weight_variance_
-    middle, variance = moments.forward(networks.standardised(X, model.scaling_), model._sizes(), *weights)
+    middle, variance = moments.forward(networks.standardised(rows.numbers, model.scaling_), model._sizes(), *weights)
     a, b = model.noise_precision_.T
     spread = model.scaling_.y_spread
     aleatoric = 0.0 * middle + spread**2 * b / (a - 1)
@@ -130,39 +181,96 @@ def _pbp(model: Any, X: Value) -> Answer:
     return model.scaling_.y_mean + spread * middle, aleatoric, epistemic
 
 
-def _given(model: Any, X: Value, given: bool) -> Answer:
+def _given(model: Any, rows: Rows, given: bool) -> Answer:
     """A regressor that was there, and quantifiers of its losses."""
     n_outputs, trained = model.n_outputs_, model.quantifiers_
     if given:
         shape = ("rows",) if model.y_is_1d_ else ("rows", n_outputs)
-        said = reshaped(X.graph.input("given", np.float64, shape), -1, n_outputs)
+        said = reshaped(rows.numbers.graph.input("given", np.float64, shape), -1, n_outputs)
     else:
-        said = reshaped(_regressor(model.estimator_, X, model.n_features_in_), -1, n_outputs)
-    Z = beside(_encoded(model.encoder_, X), said) if model.settings_["use_prediction"] else _encoded(model.encoder_, X)
+        said = reshaped(_regressor(model.estimator_, rows, model.n_features_in_), -1, n_outputs)
+    Z = _encoded(model.encoder_, rows)
+    Z = beside(Z, said) if model.settings_["use_prediction"] else Z
     _, xi = networks.outputs(trained.network, trained.params, networks.standardised(Z, trained.scaling))
     low, high = trained.reach.transpose(1, 0, 2)[:, :, None]  # (K, 1, Q) each
     level = networks.level(trained.coupling)(clip(xi, low, high))
     return said, trained.unit * mean(trained.lams.reshape(-1, 1, 1) * level, 0), None
 
 
-def _encoded(encoder: Any, X: Value) -> Value:
+def _encoded(encoder: Any, rows: Rows) -> Value:
+    """What `TableEncoder` makes of the rows: see there; of an encoder of the user's, ONNX knows nothing."""
+    if not isinstance(encoder, TableEncoder):
+        raise ValueError(
+            f"export_onnx knows TableEncoder only, and this model has a {type(encoder).__name__} in front."
+        )
+    numbers = _filled(encoder, _with_calendar(encoder, rows.numbers))
+    few = [
+        cast(equals(_places(encoder, rows, name), np.arange(len(encoder.categories_[name]))), np.float64)
+        for name in encoder._columns("few")
+    ]
+    many = [
+        chosen(np.append(told.by_category, told.otherwise), _places(encoder, rows, name))
+        for name, told in encoder.told_.items()
+    ]
+    return beside(numbers, *few, *many) if few or many else numbers
+
+
+def _places(encoder: TableEncoder, rows: Rows, name: str) -> Value:
+    """The place (n, 1) of each cell of a column among its categories, -1 for a new one."""
+    assert rows.texts is not None  # where there are categories
+    known = {value: k for k, value in enumerate(encoder.categories_[name])}
+    known |= {"": known[MISSING]} if MISSING in known else {}
+    return places(take(rows.texts, [encoder._columns("few", "many").index(name)]), known)
+
+
+def _filled(encoder: TableEncoder, numbers: Value) -> Value:
     """Numbers as they are; the median where one is missing, and a column that says so."""
-    if not isinstance(encoder, TableEncoder) or encoder.kinds_:
-        raise ValueError("export_onnx needs a table of numbers: this quantifier reads text, categories or dates.")
-    missing = encoder.parts_.indicator_.features_
-    gaps = isnan(X)
-    filled = where(gaps, encoder.parts_.statistics_, X)
-    return beside(filled, take(cast(gaps, np.float64), missing)) if len(missing) else filled
+    gaps = isnan(numbers)
+    filled = where(gaps, encoder.medians_, numbers)
+    return beside(filled, take(cast(gaps, np.float64), encoder.missing_)) if len(encoder.missing_) else filled
 
 
-def _regressor(estimator: Any, X: Value, n_features: int) -> Value:
-    """The prediction of an estimator of aleator's or, by skl2onnx, of scikit-learn's."""
+def _with_calendar(encoder: TableEncoder, numbers: Value) -> Value:
+    """Beside each date, in days since 1970, its place in the year, the week and the day."""
+    kinds = [kind for kind in encoder.kinds_ if kind in ("number", "date")]
+    if "date" not in kinds:
+        return numbers
+    parts = []
+    for k, kind in enumerate(kinds):
+        days = take(numbers, [k])
+        parts.append(days)
+        if kind == "date":
+            turns = [days * (2 * np.pi / length) for length in CYCLES.values()]
+            waves = [wave for turn in turns for wave in (sine(turn), cosine(turn))]
+            parts += [rounded(wave, WAVE_DIGITS) for wave in waves]
+    return beside(*parts)
+
+
+def _regressor(estimator: Any, rows: Rows, n_features: int) -> Value:
+    """The prediction of an estimator of aleator's or, by skl2onnx, of scikit-learn's, perhaps behind a TableEncoder."""
     kind = next((kind for kind in _ANSWERS if isinstance(estimator, kind)), None)
     if kind is not None:
-        predicted, _, _ = _given(estimator, X, False) if kind is LossQuantifier else _ANSWERS[kind](estimator, X)
+        predicted, _, _ = _given(estimator, rows, False) if kind is LossQuantifier else _ANSWERS[kind](estimator, rows)
         return predicted
+    X = rows.numbers
+    if isinstance(estimator, Pipeline) and isinstance(estimator[0], TableEncoder):
+        X, n_features, estimator = _encoded(estimator[0], rows), estimator[0].width, estimator[1:]
+    elif rows.texts is not None:
+        raise ValueError(
+            "ONNX cannot hold a regressor that reads categories in a way of its own; pass given=True (--given)."
+        )
+    last = estimator[0] if isinstance(estimator, Pipeline) and len(estimator) == 1 else estimator
+    if isinstance(last, TransformedTargetRegressor) and isinstance(last.transformer_, StandardScaler):
+        scale, middle = float(last.transformer_.scale_[0]), float(last.transformer_.mean_[0])
+        return _regressor(last.regressor_, Rows(X), n_features) * scale + middle
+    by_hand = trees.predicted(last, X)
+    return _converted(estimator, X, n_features) if by_hand is None else by_hand
+
+
+def _converted(estimator: Any, X: Value, n_features: int) -> Value:
+    """The prediction of a regressor of scikit-learn's, by skl2onnx."""
     name = type(estimator).__name__
-    advice = "pass given=True, and its predictions become the input `given`"
+    advice = "with given=True (--given) its predictions become the input `given`"
     try:
         from skl2onnx import convert_sklearn
         from skl2onnx.common.data_types import DoubleTensorType
@@ -178,11 +286,11 @@ def _regressor(estimator: Any, X: Value, n_features: int) -> Value:
     return X.graph.include(made, {made.graph.input[0].name: X})
 
 
-_ANSWERS: dict[type[Any], Callable[[Any, Value], Answer]] = {
+_ANSWERS: dict[type[Any], Callable[[Any, Rows], Answer]] = {
     PlainRegressor: _plain,
     DropoutRegressor: _dropout,
     SVGDRegressor: _svgd,
     PBPRegressor: _pbp,
-    LossQuantifier: lambda model, X: _given(model, X, False),
+    LossQuantifier: lambda model, rows: _given(model, rows, False),
     NetworkRegressor: _network,
 }

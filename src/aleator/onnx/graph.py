@@ -35,6 +35,11 @@ class Graph:
         self.inputs.append(helper.make_tensor_value_info(name, _type(dtype), shape))
         return Value(self, name, np.dtype(dtype))
 
+    def texts(self, name: str, shape: tuple[Any, ...]) -> "Value":
+        """A named input of strings."""
+        self.inputs.append(helper.make_tensor_value_info(name, onnx.TensorProto.STRING, shape))
+        return Value(self, name, np.dtype(object))
+
     def output(self, name: str, value: "Value", shape: tuple[Any, ...]) -> None:
         """Give a value to the outside."""
         self.nodes.append(helper.make_node("Identity", [value.name], [name]))
@@ -162,6 +167,18 @@ def activate(x: Value, kind: str) -> Value:
     return x.graph.node({"relu": "Relu", "tanh": "Tanh"}[kind], x)
 
 
+def sine(x: Value) -> Value:
+    return x.graph.node("Sin", x)
+
+
+def cosine(x: Value) -> Value:
+    return x.graph.node("Cos", x)
+
+
+def rounded(x: Value, digits: int) -> Value:
+    return x.graph.node("Round", x * 10.0**digits) / 10.0**digits
+
+
 def maximum(x: Value, other: Any) -> Value:
     return x._with("Max", other)
 
@@ -199,6 +216,29 @@ def columns(x: Value, begin: int, end: int) -> Value:
     """Columns begin..end of the last dimension."""
     place = (x.graph.constant([number], np.int64) for number in (begin, end, -1))
     return x.graph.node("Slice", x, *place)
+
+
+def equals(x: Value, other: Any) -> Value:
+    return x.graph.node("Equal", x, x._constant(other), dtype=np.bool_)
+
+
+def places(texts: Value, known: dict[str, int]) -> Value:
+    """The number that belongs to each text, -1 to one that is not known."""
+    keys, values = list(known), list(known.values())
+    return texts.graph.node(
+        "LabelEncoder",
+        texts,
+        dtype=np.int64,
+        domain="ai.onnx.ml",
+        keys_strings=keys,
+        values_int64s=values,
+        default_int64=-1,
+    )
+
+
+def chosen(values: ArrayLike, place: Value) -> Value:
+    """The value at each place, the last at -1."""
+    return place.graph.node("Gather", place.graph.constant(values, np.float64), place, dtype=np.float64, axis=0)
 
 
 def take(x: Value, which: Any) -> Value:

@@ -53,6 +53,8 @@ def to_torch(model: PairRegressor | PairEnsemble) -> Pair | Ensemble:
     """
     if not isinstance(model, (PairRegressor, PairEnsemble)) or not hasattr(model, "params_"):
         raise TypeError(f"to_torch takes a fitted PairRegressor or PairEnsemble, got {type(model).__name__}.")
+    if hasattr(model, "encoder_"):
+        raise ValueError("to_torch takes models of numbers as they are; this one has an encoder in front.")
     pairs = [_pair(model, params, lam) for params, lam in zip(model.params_, model.lam_, strict=True)]
     made = pairs[0] if isinstance(model, PairRegressor) else Ensemble(pairs)
     scale = torch.as_tensor(_scale(model))

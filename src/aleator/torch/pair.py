@@ -256,7 +256,7 @@ def modes_kept(module: nn.Module) -> Iterator[None]:
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Dropout off, statistics frozen."""
     with modes_kept(module):
-        module.eval()
+        module.train(False)
         yield
 
 

@@ -1,50 +1,35 @@
-"""The command `aleator`. Imports what a command needs only when it runs, so that help is immediate."""
+"""`aleator demo`, `reproduce`, `data`, `playground`: what needs no table of the user's."""
 
 import sys
 import webbrowser
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from aleator.cli.options import choice, out_option
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="aleator")
-def commands() -> None:
-    """Pair any regressor with a network that predicts how wrong it will be."""
-
-
-def _out(default: str, text: str, *, folder: bool) -> Callable[[Command], Command]:
-    """The option that says where to write: to a folder or to a file."""
-    place = click.Path(file_okay=not folder, dir_okay=folder, path_type=Path)
-    return click.option("--out", type=place, default=Path(default), show_default=True, help=text)
-
-
-def _choice(name: str, known: list[str], text: str) -> Callable[[Command], Command]:
-    """An option that takes one of some words, the first if none is given."""
-    return click.option(name, type=click.Choice(known), default=known[0], show_default=True, help=text)
-
-
-@commands.command()
-@_out("demo", "Directory for the figures and the table of predictions.", folder=True)
+@click.command()
+@out_option("demo", "Directory for the figures and the table of predictions.", folder=True)
 def demo(out: Path) -> None:
-    """Fit three data sets that need no download, and show what was learned."""
+    """Fit three data sets that need no download, and show what was learned.
+
+    Example: aleator demo --out demo
+    """
     from aleator.demo import run
 
     run(out)
 
 
-@commands.group()
+@click.group()
 def reproduce() -> None:
     """Compute what the paper shows."""
 
 
 @reproduce.command()
 @click.argument("names", nargs=-1, metavar="[FIGURE]...")
-@_out("figures", "Folder for the files.", folder=True)
+@out_option("figures", "Folder for the files.", folder=True)
 def figures(names: tuple[str, ...], out: Path) -> None:
     """Draw every figure up to section 7, or those named, as PNG and SVG; a minute or two on two cores.
 
@@ -72,20 +57,20 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
     "--datasets", callback=_names, metavar="A,B", help="Data sets.  [default: boston,concrete,power,yacht,kin8nm]"
 )
 @click.option("--methods", callback=_names, metavar="A,B", help="Methods, or all.  [default: the six of the paper]")
-@_choice("--objective", ["both", "rmse", "mae"], "Squared loss and RMSE, absolute loss and MAE.")
+@choice("--objective", ["both", "rmse", "mae"], "Squared loss and RMSE, absolute loss and MAE.")
 @click.option("--folds", type=click.IntRange(min=1), default=50, show_default=True, help="How many folds.")
-@_choice(
+@choice(
     "--hyperparameters",
     ["published", "tuned"],
     "The paper's, or chosen by a grid search on training rows, which takes as long again for each method.",
 )
 @click.option("--sweep/--no-sweep", default=True, help="Also try other values of lam.  [default: --sweep]")
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes on this machine.  [default: one a core]")
-@_choice(
+@choice(
     "--backend", ["local", "ray", "dask"], "Processes of this machine, or a cluster; the results are the same bits."
 )
 @click.option("--address", help='Of a cluster: "auto" or "ray://host:10001" for Ray, the scheduler\'s for Dask.')
-@_out("reproduction", "Folder for records, tables and figures.", folder=True)
+@out_option("reproduction", "Folder for records, tables and figures.", folder=True)
 def tables(out: Path, objective: str, datasets: tuple[str, ...], methods: tuple[str, ...], **others: Any) -> None:
     """Compute the tables and figures of section 8 beside the published numbers; 50 minutes on two cores.
 
@@ -118,13 +103,15 @@ def tables(out: Path, objective: str, datasets: tuple[str, ...], methods: tuple[
         sys.exit(1)
 
 
-@commands.command()
+@click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--mirror", help="An address, or a folder, that has files like boston.csv.gz.")
 def data(names: tuple[str, ...], mirror: str | None) -> None:
     """List the data sets of the paper and where they are; those named are downloaded if they are not here, and checked.
 
     They are looked for in the directory ALEATOR_DATA and in the cache, ALEATOR_CACHE; ALEATOR_MIRROR is a --mirror.
+
+    Example: aleator data boston yacht
     """
     from aleator.datasets import real
 
@@ -137,29 +124,17 @@ def data(names: tuple[str, ...], mirror: str | None) -> None:
         click.echo(f"looked in {', '.join(str(folder) for folder in real.folders())}; aleator data NAME downloads.")
 
 
-@commands.command()
-@_out("playground.html", "Where to write the page.", folder=False)
+@click.command()
+@out_option("playground.html", "Where to write the page.", folder=False)
 @click.option("--open/--no-open", "show", default=True, help="Open it in the browser.  [default: --open]")
 def playground(out: Path, show: bool) -> None:
-    """Write a page to play with lambda: one file, no server, works offline."""
+    """Write a page to play with lambda: one file, no server, works offline.
+
+    Example: aleator playground --out playground.html
+    """
     from aleator.paper import playground as page
 
     path = page.write(out)
     click.echo(path)
     if show and not webbrowser.open(path.resolve().as_uri()):
         click.echo("no browser was found; open the file by hand.", err=True)
-
-
-def main() -> None:
-    """Run the command; an error is one line, not a traceback."""
-    try:
-        commands.main(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("aleator: interrupted", err=True)
-        sys.exit(130)
-    except (ValueError, ArithmeticError, OSError) as error:
-        click.echo(f"aleator: {error}", err=True)
-        sys.exit(1)

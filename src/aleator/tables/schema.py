@@ -1,0 +1,338 @@
+"""What the columns of a table hold: numbers, dates or categories; found out once, and then asked of every other table.
+
+| kind | cells |
+| --- | --- |
+| number | 12, -3.5, 1e6, and as people write them: 1,234.50, $12, 7 % |
+| date | 2024-05-17 with or without a time, 17.05.2024, 5/17/2024 |
+| category | anything else: words, whole sentences, codes, also those of digits that begin with 0 |
+
+A cell is missing if it is empty or says so (NA, NaN, null, ?, ...). A column of numbers but for a few cells is refused,
+and the first of them named: to take it for text would lose the numbers, to take the cell for missing would lose it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aleator.names import suggestion
+from aleator.tables.source import Block, Source, short
+
+Floats = NDArray[np.float64]
+
+MISSING = frozenset(
+    [
+        "",
+        "#N/A",
+        "#NA",
+        "-NaN",
+        "-nan",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "None",
+        "n/a",
+        "na",
+        "nan",
+        "null",
+        "?",
+        "-",
+    ]
+)
+MOSTLY = 0.9  # a column with so many numbers is one of numbers
+DATES = {  # as they are shown, as they are read
+    "year-month-day": "ISO8601",
+    "day.month.year": "%d.%m.%Y",
+    "month/day/year": "%m/%d/%Y",
+    "day/month/year": "%d/%m/%Y",
+    "year/month/day": "%Y/%m/%d",
+}
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
+_CODES = re.compile(r"^\s*0\d+\s*$", re.MULTILINE)
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, its kind, and for dates how they are written."""
+
+    name: str
+    kind: str
+    date: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.date})" if self.date else self.kind
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns that a model reads, and how cells are written."""
+
+    columns: tuple[Column, ...]
+    missing: frozenset[str] = MISSING
+    decimal: str = "."
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns."""
+        return [column.name for column in self.columns]
+
+    def of(self, names: Iterable[str]) -> "Schema":
+        """The same for some of the columns."""
+        by_name = {column.name: column for column in self.columns}
+        return Schema(tuple(by_name[name] for name in names), self.missing, self.decimal)
+
+    def check(self, source: Source) -> None:
+        """Refuses a table without one of the columns."""
+        for name in self.names:
+            if name not in source.names:
+                raise ValueError(f"{source.path} has no column {name!r}{suggestion(name, source.names)}")
+
+    def frame(self, source: Source, block: Block) -> pd.DataFrame:
+        """The columns with their types: float64, datetime64 or object, None where missing; numbers of rows as index."""
+        rows = pd.Index([block.row(k) for k in range(len(block))], name="row")
+        numbers = [column.name for column in self.columns if column.kind == "number"]
+        plain = block.numbers(numbers, self.missing) if self.decimal == "." else None
+        fine = plain is not None and not np.isinf(plain.to_numpy()).any()
+        known = (
+            {name: self._without_marks(plain[name].to_numpy()) for name in numbers}
+            if plain is not None and fine
+            else {}
+        )
+        cells = {c.name: known[c.name] if c.name in known else self._typed(c, source, block) for c in self.columns}
+        return pd.DataFrame(cells).set_index(rows)
+
+    def read(self, source: Source) -> pd.DataFrame:
+        """All of a table."""
+        frames = [self.frame(source, block) for block in source.blocks()]
+        if not frames:
+            raise ValueError(f"{source.path} has a header and no rows.")
+        return pd.concat(frames)
+
+    def _typed(self, column: Column, source: Source, block: Block) -> Any:
+        cells = block.column(column.name)
+        if not isinstance(cells, list):
+            if column.kind == "number" and _kind_of(cells) == "number":
+                cells = cells.dt.total_seconds() if cells.dtype.kind == "m" else cells
+                values = self._without_marks(cells.to_numpy(np.float64, na_value=np.nan))
+                return _finite(values, cells, column, source, block)
+            if column.kind == "date" and _kind_of(cells) == "date":
+                return pd.to_datetime(cells, utc=True)
+            cells = _texts(cells)
+        if column.kind == "number":
+            values = self._without_marks(self._numbers(cells, column, source, block))
+            return _finite(values, cells, column, source, block)
+        if column.kind == "date":
+            return self._dates(cells, column, source, block)
+        return pd.Series([None if c in self.missing else c for c in map(str.strip, cells)], dtype=object)
+
+    def _without_marks(self, values: Floats) -> Floats:
+        """Numbers that mean there is none, as -999, are missing, however they are written."""
+        marks = [value for value in (number(mark, self.decimal) for mark in self.missing) if value is not None]
+        return np.where(np.isin(values, marks), np.nan, values) if marks else values
+
+    def _numbers(self, cells: list[str], column: Column, source: Source, block: Block) -> Floats:
+        values = _plain_numbers(cells) if self.decimal == "." else None
+        if values is not None:
+            return values
+        values = np.empty(len(cells))
+        for k, cell in enumerate(cells):
+            value = np.nan if cell.strip() in self.missing else number(cell, self.decimal)
+            if value is None:
+                raise ValueError(f"{source.place(block.row(k), column.name)}: {short(cell)} is not a number.")
+            values[k] = value
+        return values
+
+    def _dates(self, cells: list[str], column: Column, source: Source, block: Block) -> "pd.Series[Any]":
+        present = pd.Series([None if c in self.missing else c for c in map(str.strip, cells)], dtype=object)
+        moments = _moments(present, DATES[column.date])
+        bad = moments.isna() & present.notna()
+        if bad.any():
+            k = int(np.argmax(bad))
+            where = source.place(block.row(k), column.name)
+            raise ValueError(f"{where}: {short(cells[k])} is not a date ({column.date}).")
+        return moments
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "columns": [asdict(column) for column in self.columns],
+            "missing": sorted(self.missing),
+            "decimal": self.decimal,
+        }
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> "Schema":
+        """The inverse of `facts`."""
+        columns = tuple(Column(**{k: str(v) for k, v in column.items()}) for column in facts["columns"])
+        if not all(c.kind in ("number", "date", "category") and (c.kind != "date" or c.date in DATES) for c in columns):
+            raise ValueError("the model file does not fit together: a column in it is of no known kind.")
+        return cls(columns, frozenset(map(str, facts["missing"])), str(facts["decimal"]))
+
+
+# ---------------------------------------------------------------- finding out
+
+
+@dataclass
+class _Seen:
+    """What was seen of a column so far."""
+
+    name: str
+    typed: str | None = None  # the kind, where the file itself tells it
+    present: int = 0
+    numbers: int = 0
+    strange: tuple[int, str] | None = None  # row and text of the first cell that is no number
+    dates: list[str] = field(default_factory=lambda: list(DATES))
+    codes: bool = False  # whether there are cells like 007
+
+
+def infer(
+    source: Source,
+    *,
+    exclude: Iterable[str] = (),
+    categories: Iterable[str] = (),
+    numbers: Iterable[str] = (),
+    missing: Iterable[str] = (),
+    decimal: str = ".",
+) -> Schema:
+    """The kinds of the columns, from all rows, but for those to `exclude`.
+
+    `categories` are columns of categories whatever they hold, `numbers` those that must be numbers.
+    """
+    marks, exclude, categories, numbers = MISSING | set(missing), set(exclude), set(categories), set(numbers)
+    for name in [*numbers, *categories, *exclude]:
+        if name not in source.names:
+            raise ValueError(f"{source.path} has no column {name!r}{suggestion(name, source.names)}")
+    seen = [_Seen(name, "category" if name in categories else None) for name in source.names if name not in exclude]
+    rows = 0
+    for block in source.blocks():
+        for column in seen:
+            _look(column, block, marks, decimal)
+        rows += len(block)
+    if not rows:
+        raise ValueError(f"{source.path} has a header and no rows.")
+    columns = tuple(_decided(column, source, column.name in numbers) for column in seen)
+    return Schema(columns, frozenset(marks), decimal)
+
+
+def _look(seen: _Seen, block: Block, marks: frozenset[str] | set[str], decimal: str) -> None:
+    cells = block.column(seen.name)
+    if not isinstance(cells, list):
+        if seen.typed is None and cells.notna().any():
+            seen.typed = _kind_of(cells)
+        if seen.typed == "number" and _kind_of(cells) == "number":
+            seen.present += int(cells.notna().sum())
+            return
+        cells = _texts(cells)
+    seen.codes = seen.codes or _CODES.search("\n".join(cells)) is not None
+    if seen.typed is None and decimal == ".":
+        values = _plain_numbers(cells)
+        if values is not None:
+            n = int((~np.isnan(values)).sum())
+            seen.present, seen.numbers, seen.dates = seen.present + n, seen.numbers + n, seen.dates if n == 0 else []
+            return
+    present = [(k, cell) for k, cell in enumerate(map(str.strip, cells)) if cell not in marks]
+    seen.present += len(present)
+    if seen.typed is not None or not present:
+        return
+    for k, cell in present:
+        if number(cell, decimal) is not None:
+            seen.numbers += 1
+        elif seen.strange is None:
+            seen.strange = block.row(k), cell
+    texts = pd.Series([cell for _, cell in present], dtype=object)
+    seen.dates = [date for date in seen.dates if _moments(texts, DATES[date]).notna().all()]
+
+
+def _decided(seen: _Seen, source: Source, must_be_number: bool) -> Column:
+    if must_be_number and not seen.present:
+        raise ValueError(f"{source.path}: column {seen.name!r}, the target, is empty in all rows.")
+    if must_be_number and seen.typed != "number" and seen.numbers < seen.present:
+        if seen.strange is None:
+            raise ValueError(f"{source.path}: column {seen.name!r}, the target, must be numbers, not a {seen.typed}.")
+        row, cell = seen.strange
+        raise ValueError(f"{source.place(row, seen.name)}: {short(cell)} is not a number, and the target must be one.")
+    if not seen.present:
+        raise ValueError(f"{source.path}: column {seen.name!r} is empty in all rows; add --exclude {seen.name!r}.")
+    if seen.typed is not None:
+        return Column(seen.name, seen.typed, "year-month-day" if seen.typed == "date" else "")
+    if seen.numbers == seen.present:
+        return Column(seen.name, "category" if seen.codes and not must_be_number else "number")
+    if seen.dates and not seen.numbers:
+        return Column(seen.name, "date", seen.dates[0])
+    if seen.numbers >= MOSTLY * seen.present and seen.strange is not None:
+        row, cell = seen.strange
+        raise ValueError(
+            f"{source.place(row, seen.name)}: {short(cell)} is not a number, and {seen.numbers:,} of {seen.present:,} "
+            f"cells are; mend it, or add --missing {cell!r} or --category {seen.name!r}."
+        )
+    return Column(seen.name, "category")
+
+
+def _kind_of(cells: "pd.Series[Any]") -> str | None:
+    """Of a column that has a type; None for texts."""
+    if pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_bool_dtype(cells) or cells.dtype.kind == "m":
+        return "number"
+    return "date" if cells.dtype.kind == "M" or str(cells.dtype).startswith("date") else None
+
+
+# ---------------------------------------------------------------- cells
+
+
+def number(cell: str, decimal: str = ".") -> float | None:
+    """The number that a cell says, or None."""
+    text = cell.strip().removesuffix("%").rstrip().lstrip("$€£").lstrip()
+    if decimal != ".":
+        text = text.translate(str.maketrans(".,", ",."))
+    if "," in text:
+        text = text.replace(",", "") if _GROUPED.fullmatch(text) else "no"
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def _plain_numbers(cells: Sequence[str]) -> Floats | None:
+    """All cells as numbers if each is written as one, or empty; None otherwise."""
+    try:
+        if "" in cells:
+            values = np.array([float(cell) if cell else np.nan for cell in cells])
+        else:
+            values = np.fromiter(map(float, cells), np.float64, len(cells))
+    except ValueError:
+        return None
+    return None if "_" in "".join(cells) else values
+
+
+def _finite(values: Floats, cells: Any, column: Column, source: Source, block: Block) -> Floats:
+    infinite = np.isinf(values)
+    if infinite.any():
+        k = int(np.argmax(infinite))
+        text = short(str(cells[k] if isinstance(cells, list) else cells.iloc[k]))
+        raise ValueError(f"{source.place(block.row(k), column.name)}: {text} is not a finite number.")
+    return values
+
+
+def _moments(texts: "pd.Series[Any]", form: str) -> "pd.Series[Any]":
+    """Dates in a form, perhaps with a time; NaT where they are none."""
+    present = texts.dropna()
+    if form == "ISO8601":
+        fits = present.str.fullmatch(_ISO.pattern)
+        moments = pd.to_datetime(present.where(fits), format=form, errors="coerce", utc=True)
+    else:
+        moments = pd.to_datetime(present, format=form, errors="coerce", utc=True)
+        for time in (" %H:%M", " %H:%M:%S"):
+            if moments.isna().any():
+                moments = moments.fillna(pd.to_datetime(present, format=form + time, errors="coerce", utc=True))
+    return moments.reindex(texts.index)
+
+
+def _texts(cells: "pd.Series[Any]") -> list[str]:
+    """Cells of a typed column as texts; a whole number is not 3.0 because a neighbour is missing."""
+    return ["" if missing else str(cell) for cell, missing in zip(cells, cells.isna(), strict=True)]

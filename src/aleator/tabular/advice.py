@@ -1,0 +1,98 @@
+"""Warnings in plain words: what makes a model, or what is said about it, less sure than it looks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from aleator.tabular.evaluation import Evaluation
+from aleator.tabular.words import percent
+
+Floats = NDArray[np.float64]
+
+FEW_ROWS = 200
+FEW_TEST_ROWS = 50
+COPIES = 0.05  # of the rows judged by, equal to one learned from
+TOO_ALIKE = 0.999  # rank correlation of a column with the target
+RATIO = (0.75, 1.33)  # of expected and real loss that is still called true
+COVERAGE = (0.84, 0.97)  # of 90 % intervals
+
+
+def warnings_of(X: pd.DataFrame, y: Floats, target: str, judged: Evaluation | None) -> list[str]:
+    """What someone who relies on the model should know."""
+    found = []
+    if len(y) < FEW_ROWS:
+        found.append(f"The model learned from {len(y)} rows only; with fewer than {FEW_ROWS} expect surprises.")
+    for name, column in X.items():
+        found += _suspect(str(name), column, y, target)
+    if judged is None:
+        return [*found, "No rows were left to judge the model by: nothing is known of its error on new rows."]
+    return found + judged_warnings(judged)
+
+
+def without_target(n: int, target: str) -> list[str]:
+    """Rows that could not be used."""
+    rows = "1 row has" if n == 1 else f"{n:,} rows have"
+    return [f"{rows} no {target}, and {'was' if n == 1 else 'were'} left out."] if n else []
+
+
+def judged_warnings(judged: Evaluation) -> list[str]:
+    """What follows from the rows it was judged by."""
+    measures = judged.measures()
+    found = [] if verdict(measures).tone == "good" else [verdict(measures).text]
+    if judged.learned > COPIES * len(judged.y):
+        found.append(
+            f"{judged.learned:,} of the {len(judged.y):,} rows it was judged by are equal to rows it learned from: on "
+            "new rows it will do worse than all figures say."
+        )
+    if measures["rows"] >= FEW_TEST_ROWS and measures["error"] >= 0.98 * measures["error_of_a_constant"]:
+        found.append("It predicts no better than the same value for every row: these columns say nothing.")
+    return found
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the uncertainty that a model states is true: in a word, in what tone, and in a sentence or two."""
+
+    badge: str
+    tone: str
+    text: str
+
+
+def verdict(measures: dict[str, Any]) -> Verdict:
+    """By expected over real loss, and by how many true values 90 % intervals contain."""
+    n, ratio, covered = measures["rows"], measures["loss_ratio"], measures["coverage_90"]
+    holds = f"Of its 90 % intervals, {percent(covered)} contain the true value."
+    says = f"On average the losses it expects are {ratio:.2f} times the real ones. {holds}"
+    if n < FEW_TEST_ROWS:
+        few = f"With {n} row{'s' * (n > 1)} to judge it by, it cannot be said whether its uncertainty is true."
+        return Verdict("too few rows to say", "unsure", f"{few} {holds}")
+    if ratio < RATIO[0] or covered < COVERAGE[0]:
+        return Verdict("too sure of itself", "bad", f"{says} Take its certainty with care.")
+    if ratio > RATIO[1] or covered > COVERAGE[1]:
+        return Verdict("more careful than needed", "unsure", says)
+    return Verdict("right on average", "good", says)
+
+
+def _suspect(name: str, column: "pd.Series[Any]", y: Floats, target: str) -> list[str]:
+    """Leaks: a column that is the target under another name, or the number of the row."""
+    if column.dtype.kind != "f":
+        return []
+    values = column.to_numpy(np.float64)
+    present = ~np.isnan(values)
+    if present.sum() < 10:
+        return []
+    if np.array_equal(values[present], y[present]):
+        return [f"Column {name!r} equals {target!r}: if it is not known for new rows, exclude it."]
+    if present.all() and np.ptp(values - column.index.to_numpy(np.float64)) == 0:  # the index are numbers of rows
+        return [f"Column {name!r} counts the rows: unless their order means something, exclude it."]
+    ranks, ranks_y = rankdata(values[present]), rankdata(y[present])
+    if np.ptp(ranks) == 0 or np.ptp(ranks_y) == 0:
+        return []
+    alike = abs(float(np.corrcoef(ranks, ranks_y)[0, 1]))
+    if alike > TOO_ALIKE:
+        return [f"Column {name!r} orders the rows exactly as {target!r} does: was it computed from it?"]
+    return []

@@ -1,0 +1,128 @@
+"""How good a model is on rows with a known target: its error, what refusing saves, whether its uncertainty is true."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aleator import losses, metrics
+from aleator.estimators import Prediction
+from aleator.losses import Cost, Loss
+from aleator.tables import Column, Schema, Source
+from aleator.tabular.model import TableModel
+
+Floats = NDArray[np.float64]
+
+REFUSED = (0.1, 0.2, 0.5)
+COVERAGE = 0.9
+BINS = 8
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Rows of a table, their targets `y`, and what a model says of them.
+
+    `constant` is the one value that would have been best for all of the rows that the model learned from; `learned` is
+    how many of these rows are equal to one of those.
+    """
+
+    frame: pd.DataFrame
+    y: Floats
+    said: Prediction
+    lower: Floats
+    upper: Floats
+    trust: Floats
+    constant: float
+    learned: int = 0
+
+    @property
+    def loss(self) -> Loss | Cost:
+        """What a wrong prediction costs."""
+        return self.said.loss
+
+    @property
+    def error_name(self) -> str:
+        """What the error is called: RMSE, MAE, or the mean of another loss."""
+        return {"squared": "RMSE", "absolute": "MAE"}.get(self.loss.name, f"mean {self.loss.name} loss")
+
+    @property
+    def realised(self) -> Floats:
+        """The loss of each row."""
+        return self.loss(self.y, self.said.mean)
+
+    def in_units(self, loss: Any) -> Any:
+        """A mean loss as an error: in the units of the target where that can be (the root of a squared loss)."""
+        return np.sqrt(loss) if losses.is_squared(self.loss) else loss
+
+    def curve(self) -> Floats:
+        """The error of what is left after refusing the n least certain rows, for n = 0, ..., N - 1."""
+        measure = "rmse" if losses.is_squared(self.loss) else self.loss
+        return metrics.rejection_curve(self.y, self.said.mean, self.said.expected_loss, measure)
+
+    def after_refusing(self, share: float) -> float:
+        """The error of the others when this share of the rows, the least certain, is refused."""
+        return float(self.curve()[refused(share, len(self.y))])
+
+    def calibration(self) -> metrics.LossCalibration:
+        """Expected and realised loss by bins of equally many rows."""
+        bins = max(1, min(BINS, len(self.y) // 5))
+        return metrics.loss_calibration(self.y, self.said.mean, self.said.expected_loss, self.loss, bins)
+
+    def measures(self) -> dict[str, Any]:
+        """All of it as numbers."""
+        curve = self.curve()
+        baseline = self.in_units(np.mean(self.loss(self.y, np.full_like(self.y, self.constant))))
+        return {
+            "rows": len(self.y),
+            "rows_learned_from": self.learned,
+            "loss": self.loss.name,
+            "error_name": self.error_name,
+            "error": float(curve[0]),
+            "error_of_a_constant": float(baseline),
+            "error_after_refusing": {f"{share:g}": self.after_refusing(share) for share in REFUSED},
+            "rejection_auc": metrics.area(curve),
+            "expected_loss": float(np.mean(self.said.expected_loss)),
+            "realised_loss": float(np.mean(self.realised)),
+            "loss_ratio": self.calibration().ratio,
+            "coverage_90": metrics.coverage(self.y, self.lower, self.upper),
+            "interval_width": metrics.interval_width(self.lower, self.upper),
+        }
+
+
+def refused(share: float, n_rows: int) -> int:
+    """How many rows a share is; one is left at least."""
+    return min(round(share * n_rows), n_rows - 1)
+
+
+def evaluate(model: TableModel, frame: pd.DataFrame, y: Floats) -> Evaluation:
+    """What the model says of rows, beside what is true of them."""
+    said = model.estimator.predict_uncertainty(frame)
+    lower, upper = model.estimator.interval_of(said, COVERAGE)
+    constant, learned = float(model.card["constant"]), model.learned_from(frame, y)
+    return Evaluation(frame, y, said, lower, upper, model.trust(said), constant, learned)
+
+
+def of_table(model: TableModel, source: Source) -> tuple[Evaluation, int]:
+    """The same for a table in a file, and how many of its rows have no target and were left out."""
+    if not model.target:
+        raise ValueError("the file holds an estimator and not which column it predicts; models of `aleator fit` do.")
+    target = Schema((Column(model.target, "number"),), model.schema.missing, model.schema.decimal)
+    for part in (model.schema, target):
+        part.check(source)
+    both = Schema((*model.schema.columns, *target.columns), model.schema.missing, model.schema.decimal)
+    data = both.read(source)
+    known = data[data[model.target].notna()]
+    if len(known) < 2:
+        raise ValueError(f"{source.path}: rows with a known {model.target!r}: {len(known)}; at least 2 are needed.")
+    judged = evaluate(model, known[model.schema.names], known[model.target].to_numpy(np.float64))
+    return judged, len(data) - len(known)
+
+
+def best_constant(loss: Loss | Cost, y: Floats) -> float:
+    """The prediction of someone who knows targets and no column: the one of a thousand of them with the least loss."""
+    if losses.is_squared(loss):
+        return float(np.mean(y))
+    tried = np.unique(np.quantile(y, np.linspace(0, 1, 1001)))
+    return float(min(tried, key=lambda constant: np.mean(loss(y, np.full_like(y, constant)))))

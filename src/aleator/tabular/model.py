@@ -1,0 +1,130 @@
+"""A model that knows the table it was made for: an estimator, what its columns hold, and how its losses are spread."""
+
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aleator import bundle, models
+from aleator.estimators import Prediction, saving
+from aleator.estimators.quantified import QuantifiedRegressor
+from aleator.tables import Column, Schema, opened
+from aleator.tabular.news import News, Seen
+
+Floats = NDArray[np.float64]
+
+ANSWERS = ["prediction", "expected_loss", "aleatoric", "epistemic", "lower", "upper", "trust"]
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """An estimator for frames with the columns of `schema`.
+
+    `losses` are the expected losses of the training rows, sorted; `rows` their fingerprints, sorted; `seen` what was in
+    their columns; `card` is what is to be known about how it was made.
+    """
+
+    estimator: QuantifiedRegressor
+    schema: Schema
+    target: str
+    losses: Floats
+    rows: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    seen: dict[str, Seen] = field(default_factory=dict)
+    card: dict[str, Any] = field(default_factory=dict)
+
+    def read(self, path: str | PathLike[str], **how: Any) -> pd.DataFrame:
+        """A table in a file as the estimator takes it, read as the command reads it; `how`: delimiter, encoding."""
+        source = opened(path, **how)
+        self.schema.check(source)
+        return self.schema.read(source)
+
+    def answers(self, frame: pd.DataFrame, coverage: float = 0.9) -> dict[str, Floats]:
+        """What is said of each row, by the names in ANSWERS."""
+        said = self.estimator.predict_uncertainty(frame)
+        unknown = np.full(len(said.mean), np.nan)  # of an estimator whose fit held nothing out
+        lower, upper = (
+            self.estimator.interval_of(said, coverage) if hasattr(self.estimator, "scores_") else (unknown,) * 2
+        )
+        told = (said.mean, said.expected_loss, said.aleatoric, said.epistemic, lower, upper, self.trust(said))
+        return dict(zip(ANSWERS, told, strict=True))
+
+    def news(self) -> News:
+        """Looks at tables for what is new to the model."""
+        return News(self.seen, getattr(self.estimator, "encoder_", None))
+
+    def learned_from(self, frame: pd.DataFrame, y: Floats) -> int:
+        """How many rows are equal to rows the model learned from."""
+        return int(np.isin(fingerprints(frame, y), self.rows).sum())
+
+    def trust(self, said: Prediction) -> Floats:
+        """The share of training rows with a larger expected loss: 1 where no prediction was ever surer."""
+        if not len(self.losses):  # not known of an estimator that was saved by itself
+            return np.full(len(said.mean), np.nan)
+        above = len(self.losses) - np.searchsorted(self.losses, said.expected_loss, side="right")
+        return np.asarray(above / len(self.losses))
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a file that `TableModel.load` reads, and `aleator.load` too, which gives the estimator."""
+        facts, arrays = saving.packed(self.estimator)
+        seen = {name: [each.low, each.high, each.gaps] for name, each in self.seen.items()}
+        table = {"schema": self.schema.facts(), "target": self.target, "seen": seen, "card": self.card}
+        own = {"table/losses": self.losses, "table/rows": self.rows}
+        bundle.write(path, facts | {"table": table}, arrays | own)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "TableModel":
+        """Read a file; an estimator that was saved by itself is taken for a table of numbers with its columns."""
+        facts, arrays = bundle.read(path)
+        estimator = saving.restored(path, facts, arrays, models.MODELS)
+        table = facts.get("table")
+        try:
+            if table is None:
+                return cls._of_estimator(path, estimator)
+            model = cls(
+                estimator,
+                Schema.from_facts(table["schema"]),
+                str(table["target"]),
+                arrays["table/losses"],
+                arrays["table/rows"],
+                {
+                    str(name): Seen(float(low), float(high), bool(gaps))
+                    for name, (low, high, gaps) in table["seen"].items()
+                },
+                dict(table["card"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} is incomplete, or of another version: {error!r}.") from error
+        ordered = model.losses.ndim == 1 and len(model.losses) and (np.diff(model.losses) >= 0).all()
+        if model.losses.dtype != np.float64 or not ordered:
+            raise ValueError(f"{path} does not fit together: its losses are none.")
+        if not set(model.seen) <= {column.name for column in model.schema.columns if column.kind == "number"}:
+            raise ValueError(f"{path} does not fit together: numbers are told of columns that are none.")
+        if getattr(estimator, "n_features_in_", None) != len(model.schema.columns):
+            raise ValueError(f"{path} does not fit together: its columns are not those of its model.")
+        return model
+
+    @classmethod
+    def _of_estimator(cls, path: str | PathLike[str], estimator: Any) -> "TableModel":
+        names = getattr(estimator, "feature_names_in_", None)
+        if names is None or getattr(estimator, "n_outputs_", 1) != 1:
+            what = "names of columns" if names is None else "one target"
+            raise ValueError(f"{path} was made without {what}: the command needs them, aleator.load does not.")
+        kinds = getattr(getattr(estimator, "encoder_", None), "kinds_", [])
+        known = {"number": ("number", ""), "date": ("date", "year-month-day")}
+        columns = [
+            Column(str(name), *known.get(kind, ("category", "")))
+            for name, kind in zip(names, kinds or ["number"] * len(names), strict=True)
+        ]
+        return cls(estimator, Schema(tuple(columns)), "", np.empty(0))
+
+
+def fingerprints(frame: pd.DataFrame, y: Floats) -> NDArray[np.uint64]:
+    """A number for each row with its target, the same for equal rows."""
+    columns = [frame.reset_index(drop=True), pd.Series(y, name="target of the row")]
+    hashed = pd.util.hash_pandas_object(pd.concat(columns, axis=1), index=False)
+    return np.asarray(hashed, np.uint64)
