@@ -52,10 +52,10 @@ BAD = {
     "coupling": (lambda: fit(model=PairRegressor(coupling="sigmod")), "unknown coupling 'sigmod': did you mean 'sig"),
     "activation": (lambda: fit(model=PairRegressor(activation="rely")), "unknown activation 'rely': did you mean 'relu'"),
     "optimizer": (lambda: fit(model=PairRegressor(optimizer="sgd")), "unknown optimizer 'sgd'; known: nesterov, adam"),
-    "lam zero": (lambda: fit(model=PairRegressor(lam=0)), "lam must be a positive number or a function.*, got 0"),
-    "lam negative": (lambda: fit(model=PairRegressor(lam=-0.1)), "lam must be a positive number.*, got -0.1"),
-    "lam NaN": (lambda: fit(model=PairRegressor(lam=np.nan)), "lam must be a positive number.*, got nan"),
-    "lam text": (lambda: fit(model=PairRegressor(lam="auto")), "lam must be a positive number.*, got 'auto'"),
+    "lam zero": (lambda: fit(model=PairRegressor(lam=0)), "lam must be 'auto', a positive number or a function.*, got 0"),
+    "lam negative": (lambda: fit(model=PairRegressor(lam=-0.1)), "lam must be 'auto', a positive number.*, got -0.1"),
+    "lam NaN": (lambda: fit(model=PairRegressor(lam=np.nan)), "lam must be 'auto', a positive number.*, got nan"),
+    "lam text": (lambda: fit(model=PairRegressor(lam="best")), "lam must be 'auto', a positive number.*, got 'best'"),
     "hidden": (lambda: fit(model=PairRegressor(hidden=(50, 0))), r"hidden must be a tuple of positive.*, got \(50, 0\)"),
     "hidden number": (lambda: fit(model=PairRegressor(hidden=50)), "hidden must be a tuple"),
     "shared": (lambda: fit(model=PairRegressor(shared_layers=2)), "at most the number of hidden layers, 1, got 2"),
@@ -65,7 +65,7 @@ BAD = {
     "l2": (lambda: fit(model=PairRegressor(l2=-1)), "l2 must be a number >= 0"),
     "clip": (lambda: fit(model=PairRegressor(clip=0)), "clip must be a positive number or None"),
     "epochs": (lambda: fit(model=PairRegressor(epochs=0)), "epochs must be a whole number >= 1 or None, got 0"),
-    "batch": (lambda: fit(model=PairRegressor(batch_size=2.5)), "batch_size must be a whole number >= 1, got 2.5"),
+    "batch": (lambda: fit(model=PairRegressor(batch_size=2.5)), "batch_size must be a whole number >= 1 or None, got 2.5"),
     "patience": (lambda: fit(model=PairRegressor(patience=0)), "patience must be a whole number"),
     "fraction": (lambda: fit(model=PairRegressor(validation_fraction=1.0)), "validation_fraction must be"),
     "members": (lambda: fit(model=PairEnsemble(0)), "n_members must be a whole number >= 1, got 0"),
@@ -191,7 +191,7 @@ def test_outputs_may_have_the_same_name():
 def test_training_that_went_astray_is_an_error():
     wide = RNG.normal(size=(300, 2))
     with pytest.raises(DivergenceError, match="went astray|diverged"):
-        PairRegressor(learning_rate=3.0).fit(wide, wide[:, 0] + RNG.normal(size=300))
+        PairRegressor(lam=0.2, learning_rate=3.0).fit(wide, wide[:, 0] + RNG.normal(size=300))
 
 
 def test_integers_and_booleans_are_numbers():

@@ -243,7 +243,7 @@ def test_a_plain_network_trains_no_judges(monkeypatch):
         monkeypatch.setitem(module, "begin", lambda *arguments: counted.append(1) or begin(*arguments))
     PlainRegressor(n_jobs=1).fit(X, y)
     assert len(counted) == 6
-    PairRegressor(n_jobs=1).fit(X, y)
+    PairRegressor(lam=0.2, n_jobs=1).fit(X, y)
     assert len(counted) == 6 + 11
 
 

@@ -296,11 +296,12 @@ STAGED = [name for name in MODELS if hasattr(MODELS[name], "fit_staged")]
 @pytest.mark.parametrize("name", STAGED)
 def test_a_stage_is_what_so_many_epochs_give(name):
     weight = np.random.default_rng(0).integers(1, 4, size=len(y))
-    whole = model(name, learning_rate=lambda epoch: 2e-3 / (1 + epoch))
+    given = {"lam": 0.2} if name.startswith("Pair") else {}
+    whole = model(name, learning_rate=lambda epoch: 2e-3 / (1 + epoch), **given)
     stages = list(whole.fit_staged(X, y, [1, 4, 10], sample_weight=weight))
     for epochs, stage in zip([1, 4, 10], stages, strict=True):
         assert stage.epochs == epochs
-        fitted = model(name, learning_rate=whole.learning_rate, epochs=epochs).fit(X, y, weight)
+        fitted = model(name, learning_rate=whole.learning_rate, epochs=epochs, **given).fit(X, y, weight)
         np.testing.assert_array_equal(stage.params_, fitted.params_)
         np.testing.assert_array_equal(stage.predict(X), fitted.predict(X))
         pd.testing.assert_frame_equal(stage.history_, fitted.history_)
@@ -324,8 +325,13 @@ def test_stages_are_one_training(monkeypatch):
         return train(*arguments, runs=runs, **others)
 
     monkeypatch.setattr(fitting, "train", followed)
-    assert len(list(model("PairRegressor").fit_staged(X, y, [2, 3, 7]))) == 3
+    assert len(list(model("PairRegressor", lam=0.2).fit_staged(X, y, [2, 3, 7]))) == 3
     assert begun == [None, 2, 3]  # each goes on from the one before
+
+
+def test_a_lam_that_falls_to_the_last_epoch_has_no_stages():
+    with pytest.raises(ValueError, match="lam='auto' falls until the last epoch"):
+        model("PairEnsemble").fit_staged(X, y, [1, 2])
 
 
 def test_stages_and_early_stopping_exclude_each_other():

@@ -139,8 +139,8 @@ def test_a_loss_in_original_units_means_what_it_says():
     """huber(10) on a target of spread 77 is nearly 10 |r|; on one of spread 0.08 it is r^2 / 2."""
     wide, narrow = PairRegressor(huber(10.0)).fit(X, y), PairRegressor(huber(10.0)).fit(X, y / 1000)
     realised = huber(10.0)(y, wide.predict(X)).mean()
-    assert wide.predict_loss(X).mean() == pytest.approx(realised, rel=0.3)
-    assert narrow.predict_loss(X).mean() == pytest.approx(((y / 1000 - narrow.predict(X)) ** 2).mean() / 2, rel=0.3)
+    assert wide.predict_loss(X).mean() == pytest.approx(realised, rel=0.5)
+    assert narrow.predict_loss(X).mean() == pytest.approx(((y / 1000 - narrow.predict(X)) ** 2).mean() / 2, rel=0.5)
 
 
 def test_same_seed_same_bits_whatever_n_jobs():
@@ -203,11 +203,14 @@ def test_early_stopping_keeps_the_best_and_says_when():
 def test_the_number_of_epochs_is_found():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, size=(300, 10))
-    noise = PairRegressor().fit(x, rng.normal(size=300))  # nothing to learn: stop at once
-    signal = PairRegressor().fit(x, np.sin(3 * x[:, 0]) + x[:, 1])
-    assert noise.n_epochs_[0] < 30 < signal.n_epochs_[0]
-    assert noise.loss_scale_[0] > 1  # and what was learned all the same is accounted for
-    assert "cv_joint_loss" in noise.history_
+    target = np.sin(3 * x[:, 0]) + x[:, 1]
+    for lam, curve in ((0.2, "cv_joint_loss"), ("auto", "cv_loss")):
+        noise = PairRegressor(lam=lam).fit(x, rng.normal(size=300))  # nothing to learn: stop at once
+        signal = PairRegressor(lam=lam).fit(x if lam == 0.2 else x[:, :3], target)
+        assert noise.n_epochs_[0] < 30 < signal.n_epochs_[0]
+        assert curve in noise.history_
+        if lam == 0.2:
+            assert noise.loss_scale_[0] > 1  # and what was learned all the same is accounted for
 
 
 def test_the_scale_is_right_on_new_rows_where_the_raw_one_is_not():
@@ -327,8 +330,11 @@ def test_verbose_shows_progress(capsys, monkeypatch):
     PairEnsemble(3, verbose=True, **QUICK).fit(X, y)
     assert bars == [{"show": True, "title": "training", "total": 36, "done": 36}]
     PairRegressor(verbose=True).fit(X, y)
-    assert [bar["title"] for bar in bars[1:]] == ["choosing the number of epochs", "training"]
-    assert 0 < bars[1]["done"] <= bars[1]["total"]
+    assert [bar["title"] for bar in bars[1:]] == 2 * [
+        "choosing the number of epochs",
+        "training",
+    ]  # of pairs, quantifiers
+    assert all(0 < bar["done"] <= bar["total"] for bar in bars[1:])
     PairRegressor(**QUICK).fit(X, y)
     assert not bars[-1]["show"]
 

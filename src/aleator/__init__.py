@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, Prediction
+    from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, Prediction, TableEncoder
     from aleator.models import load
     from aleator.onnx import export_onnx
 
 __version__ = "0.1.0"
-__all__ = ["LossQuantifier", "PairEnsemble", "PairRegressor", "Prediction", "export_onnx", "load"]
+__all__ = ["LossQuantifier", "PairEnsemble", "PairRegressor", "Prediction", "TableEncoder", "export_onnx", "load"]
 _ELSEWHERE = {"load": "aleator.models", "export_onnx": "aleator.onnx"}
 
 _MODULES = (

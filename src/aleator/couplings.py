@@ -62,6 +62,12 @@ class Coupling:
         df, dg = (compiled(part, COUPLING_SIGNATURE) for part in (self.df, self.dg))
         return lambda xi: -dg(xi) / df(xi)
 
+    @property
+    def is_exponential(self) -> bool:
+        """Whether the level is e^-xi, as of the sigmoid: then another lam is no more than a shift of xi by ln lam."""
+        levels = self.expected_loss(_PLACES, 1.0)
+        return bool(np.allclose(np.log(levels), -np.array(_PLACES), rtol=0, atol=1e-9))
+
     def expected_loss(self, xi: ArrayLike, lam: float) -> NDArray[np.float64]:
         """-lam g'(z) / f'(z), what the quantifier says the loss will be (Interpretation 4.1)."""
         if self.level is not None:

@@ -16,10 +16,7 @@ from aleator.losses import Cost, Loss
 from aleator.metrics import Measure
 
 BLUE, ORANGE, GREY, RED = "#2364aa", "#ea7317", "#9aa5b1", "#c1292e"
-CURVES = (
-    ("validation_joint_loss", RED, "validation rows"),
-    ("cv_joint_loss", ORANGE, "rows left out in turn"),
-)
+CURVES = (("validation", RED, "validation rows"), ("cv", ORANGE, "rows left out in turn"))
 
 
 def band(
@@ -156,20 +153,25 @@ def calibration(
 
 
 def history(model: Any, *, ax: Axes | None = None) -> Axes:
-    """The joint loss by epoch on the training and on held-out rows; `model` is an estimator or its ``history_``."""
+    """The joint loss by epoch on the training and on held-out rows; `model` is an estimator or its ``history_``.
+
+    With lam="auto" it is the regressor's loss: joint losses at different lams do not compare.
+    """
     ax = _axes(ax)
     if not isinstance(model, pd.DataFrame):
         check_is_fitted(model, "history_")
     table: pd.DataFrame = model if isinstance(model, pd.DataFrame) else model.history_
+    kind = "loss" if "cv_loss" in table and "cv_joint_loss" not in table else "joint_loss"
     for k, (_, member) in enumerate(table.groupby("member")):
         label = "training rows" if k == 0 else None
-        ax.plot(member["epoch"], member["joint_loss"], color=BLUE, lw=1.2, alpha=0.9, label=label)
-        for name, color, text in CURVES:
-            if name in member and (k == 0 or name != "cv_joint_loss"):  # all members share the search
+        ax.plot(member["epoch"], member[kind], color=BLUE, lw=1.2, alpha=0.9, label=label)
+        for rows, color, text in CURVES:
+            name = f"{rows}_{kind}"
+            if name in member and (k == 0 or rows != "cv"):  # all members share the search
                 seen = member.dropna(subset=name)
                 ax.plot(seen["epoch"], seen[name], ".-", color=color, lw=1.2, ms=4, label=text if k == 0 else None)
     ax.legend(frameon=False)
-    return _finished(ax, "epoch", "joint loss")
+    return _finished(ax, "epoch", kind.replace("_", " "))
 
 
 def _named(loss: Loss | Cost) -> str:

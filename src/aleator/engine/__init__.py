@@ -7,6 +7,7 @@ from aleator.engine.train import (
     DivergenceError,
     Member,
     Plan,
+    Relative,
     Run,
     Watch,
     advance,
@@ -14,6 +15,8 @@ from aleator.engine.train import (
     evaluate,
     forward,
     gradients,
+    lam_of,
+    settled,
     train,
 )
 
@@ -25,6 +28,7 @@ __all__ = [
     "Member",
     "Network",
     "Plan",
+    "Relative",
     "Run",
     "Watch",
     "advance",
@@ -32,6 +36,8 @@ __all__ = [
     "evaluate",
     "forward",
     "gradients",
+    "lam_of",
     "network",
+    "settled",
     "train",
 ]

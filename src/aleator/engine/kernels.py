@@ -44,6 +44,8 @@ ONE, TWO, THREE, FOUR, FIVE = u8(1), u8(2), u8(3), u8(4), u8(5)
 # and stays there; below this it is zero.
 TINY = f4(1e-30)
 
+LEAST_LEVEL = 1e-12  # of the running mean of the loss, in units of the loss of missing by one standard deviation
+
 FARTHEST = 1e4  # in standard deviations of an input
 
 # From this many multiplications on, a product of matrices goes to BLAS. A block is kept so small (see ``network.py``)
@@ -304,13 +306,18 @@ def backward(layers, R, B, params, act, delta, keep, rate, gradient, scratch):
 
 
 @kernel()
-def block_loss(value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, rows, frame, lam, share, totals):
+def block_loss(
+    value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, rows, frame, lam, measure, share, totals
+):  # fmt: skip
     """Value of the head and its derivatives at the outputs, for the rows of one block.
 
     The M outputs fall into groups, one for each of the Q quantifier outputs (one group if there is none); a group's
     loss is the sum over its outputs, each measured in its frame (shift, scale, factor, push). Adds to `totals`
     the head's value and the regressor's loss, times the row's weight, and the weight; says whether all losses of finite
     predictions were finite and not negative.
+
+    measure (4,) is the unit in which the head sees the loss, what is added to xi for that, and by how much faster the
+    regressor and the quantifier learn: 1, 0, 1, 1 where lam is a number.
     """
     groups = max(Q, 1)
     width = M // groups
@@ -329,17 +336,17 @@ def block_loss(value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, ro
                 if yo > 0:
                     delta[yo + b * M + m] = push * scale * slope_of(y, prediction)
             xi = act[zo + b * Q + group] if Q > 0 else f4(0)
-            value, dL, dxi = head(L, xi, lam)
+            value, dL, dxi = head(L / measure[0], xi + measure[1], lam)
             sound = sound and ((L >= 0.0 and math.isfinite(L)) or not reached)
             w = weight[row]
-            totals[0] += w * value
+            totals[0] += w * value * measure[0]
             totals[1] += w * L
             totals[2] += w / groups
             if Q > 0:
-                delta[zo + b * Q + group] = share * w * dxi
+                delta[zo + b * Q + group] = share * w * dxi * measure[3]
             if yo > 0:
                 for m in range(group * width, (group + 1) * width):
-                    delta[yo + b * M + m] *= f4(share * w * dL)
+                    delta[yo + b * M + m] *= f4(share * w * dL * measure[2])
     return sound
 
 
@@ -347,12 +354,11 @@ def block_loss(value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, ro
 
 
 @kernel()
-def penalise(layers, params, gradient, l2):
-    """Gradient += l2 * weights, biases excepted."""
-    for k in range(layers.shape[0]):
-        start = layers[k, WEIGHTS]
-        for j in range(start, start + layers[k, INPUTS] * layers[k, UNITS]):
-            gradient[j] += f4(l2) * params[j]
+def penalise(params, gradient, penalty, level):
+    """Gradient += penalty * params, where the first row of penalty (2, P) is in units of the level of the loss."""
+    level = f4(level)
+    for j in range(params.size):
+        gradient[j] += (level * penalty[0, j] + penalty[1, j]) * params[j]
 
 
 @kernel()
@@ -408,12 +414,15 @@ def all_finite(params):
 
 def run_epochs(
     X, shift, scale, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head,
-    params, moments, seed, first, rates, lams, batch, dropout, l2, limit, optimizer, momentum, beta2, trace,
+    params, moments, level, seed, first, rates, lams, speeds, batch, dropout, penalty, limit, optimizer, momentum,
+    beta2, relative, shifted, trace,
 ):  # fmt: skip
     """Train one member for ``len(rates)`` epochs, the first of them number `first`; params and moments change in place.
 
     X (n, D), Y (n, M), weight (n,), frame (M, 4), rows (N,), layers (K, 8), outputs = (slot of y_r, M, slot of xi, Q),
     params (P,), moments (2, P), rates and lams (epochs,), trace (epochs, 2): mean value and mean loss of each epoch.
+    penalty (2, P), or (2, 0) for none. Where lams are `relative`, in units of the loss's running mean `level` (1,): see
+    `Relative` in ``train.py``; speeds (epochs, 2).
     Returns (FINISHED, DIVERGED or BAD_LOSS, the epoch's number).
     """
     N, P, D = rows.size, params.size, X.shape[1]
@@ -423,6 +432,7 @@ def run_epochs(
     keep = np.zeros(R * width if dropout > 0.0 else 1, np.float32)
     gradient, scratch = np.zeros(P, np.float32), np.zeros(max(P, R * width), np.float32)
     order, totals = np.empty(N, np.int64), np.zeros(3)
+    measure = np.array([1.0, 0.0, 1.0, 1.0])
     velocity, second = moments[0], moments[1]
     steps = (N + batch - 1) // batch
     for t in range(rates.size):
@@ -436,6 +446,10 @@ def run_epochs(
             step = epoch * steps + s + 1
             share = 1.0 / (stop - start)
             gradient[:] = 0.0
+            if relative:
+                measure[0], measure[2], measure[3] = level[0], speeds[t, 0], speeds[t, 1]
+                measure[1] = math.log(lams[t] * level[0]) if shifted else 0.0
+            loss, mass = totals[1], totals[2]
             for lo in range(start, stop, R):
                 block = order[lo : min(stop, lo + R)]
                 B = u8(block.size)
@@ -444,12 +458,16 @@ def run_epochs(
                 forward(layers, u8(R), B, params, act, True, keep, key, dropout)
                 delta[D * R :] = 0.0
                 fine = block_loss(
-                    value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lams[t], share, totals
+                    value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lams[t],
+                    measure, share, totals,
                 )  # fmt: skip
                 sound = sound and fine
                 backward(layers, u8(R), B, params, act, delta, keep, dropout, gradient, scratch)
-            if l2 > 0.0:
-                penalise(layers, params, gradient, l2)
+            loss, mass = totals[1] - loss, max(Q, 1) * (totals[2] - mass)
+            if relative and mass > 0.0:  # a running mean with the memory of an epoch
+                level[0] = max(level[0] + (loss / mass - level[0]) / steps, LEAST_LEVEL)
+            if penalty.size > 0:
+                penalise(params, gradient, penalty, level[0])
             if limit > 0.0:
                 clip(gradient, limit)
             if optimizer == NESTEROV:
@@ -486,11 +504,14 @@ def run_evaluate(
     yo, M, zo, Q = outputs[0] * R, outputs[1], outputs[2] * R, outputs[3]
     size = R * (layers[-1, TARGET] + layers[-1, UNITS])
     act, delta, totals = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(3)
+    measure = np.array([1.0, 0.0, 1.0, 1.0])
     for lo in range(0, rows.size, R):
         block = rows[lo : min(rows.size, lo + R)]
         gather(X, shift, scale, block, act)
         forward(layers, u8(R), u8(block.size), params, act, False, act, u8(0), 0.0)
-        block_loss(value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lam, 1.0, totals)
+        block_loss(
+            value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lam, measure, 1.0, totals
+        )  # fmt: skip
     return totals[0] / totals[2], totals[1] / totals[2]
 
 
@@ -503,6 +524,7 @@ def run_gradients(
     yo, M, zo, Q = outputs[0] * R, outputs[1], outputs[2] * R, outputs[3]
     size = R * (layers[-1, TARGET] + layers[-1, UNITS])
     act, delta, totals = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(3)
+    measure = np.array([1.0, 0.0, 1.0, 1.0])
     scratch, share = np.zeros(max(params.shape[1], size), np.float32), 1.0 / rows.size
     values[:], gradients[:] = 0.0, 0.0
     for lo in range(0, rows.size, R):
@@ -514,7 +536,8 @@ def run_gradients(
             delta[D * R :] = 0.0
             totals[:] = 0.0
             block_loss(
-                value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lam, share, totals
+                value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lam, measure,
+                share, totals,
             )  # fmt: skip
             values[k] += share * totals[0]
             backward(layers, u8(R), B, params[k], act, delta, act, 0.0, gradients[k], scratch)
@@ -544,7 +567,20 @@ def specialised(entry: Callable[..., Any], data: str) -> Callable[..., Any]:
         results = f8[::1], f4[:, ::1]
         signature = types.void(x, *scaling, *sample, *table, *pointers, _read(f4, 2), f8, *results)
     else:
-        state = f4[::1], f4[:, ::1], types.uint64, i8
-        settings = _read(f8, 1), _read(f8, 1), i8, f8, f8, f8, i8, f8, f8
+        state = f4[::1], f4[:, ::1], f8[::1], types.uint64, i8
+        settings = (
+            _read(f8, 1),
+            _read(f8, 1),
+            _read(f8, 2),
+            i8,
+            f8,
+            _read(f4, 2),
+            f8,
+            i8,
+            f8,
+            f8,
+            types.boolean,
+            types.boolean,
+        )
         signature = types.UniTuple(i8, 2)(x, *scaling, *sample, *table, *pointers, *state, *settings, f8[:, ::1])
     return jit(signature, **MODE)(entry)

@@ -51,6 +51,7 @@ class Network:
     outputs: NDArray[np.int64]
     matrices: tuple[Weights, ...]
     n_params: int
+    quantifier: tuple[Weights, ...] = ()  # those of its matrices that are the quantifier's alone
 
     @property
     def n_inputs(self) -> int:
@@ -112,17 +113,21 @@ def network(
     wanted = [(name, n) for name, n in (("regressor", n_outputs), ("quantifier", n_quantifiers)) if n]
     if len(own) == 1 and len(wanted) == 2:
         slot, _, width = build.hidden(at, own * 2)
+        mine = build.matrices[-1:]
         for k, (name, n) in enumerate(wanted):
             places[name] = build.output((slot, k * own[0], width), own[0], n)
+        mine += build.matrices[-1:]
     else:
+        mine = []
         for name, n in wanted:
-            branch = at
+            branch, before = at, len(build.matrices)
             for units in own:
                 branch = build.hidden(branch, (units,))
             places[name] = build.output(branch, branch[2], n)
+            mine = build.matrices[before:] if name == "quantifier" else []
     n_targets = n_outputs or n_quantifiers
     outputs = np.array([places["regressor"], n_targets, places["quantifier"], n_quantifiers], np.int64)
-    return Network(np.array(build.layers, np.int64), outputs, tuple(build.matrices), build.n_params)
+    return Network(np.array(build.layers, np.int64), outputs, tuple(build.matrices), build.n_params, tuple(mine))
 
 
 class _Builder:

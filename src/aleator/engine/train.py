@@ -61,6 +61,21 @@ class Member:
     lams: NDArray[np.float64]
     rates: NDArray[np.float64]
     dropout: float = 0.0
+    relative: "Relative | None" = None
+
+
+@dataclass(frozen=True)
+class Relative:
+    """Lams in units of the running mean of the loss over about an epoch, its `level`: lam = lams[epoch] * level.
+
+    The head sees losses in units of the level, so nothing it says depends on how large they are. speeds (epochs, 2) are
+    factors for the regressor and the quantifier. If `shifted`, the network's xi is that of lam = 1, and the head sees
+    xi + ln lam: for a coupling whose level is e^-xi this leaves the expected loss where it is when lam moves. The
+    penalty of the regressor's weights is in units of the level too.
+    """
+
+    speeds: NDArray[np.float64]
+    shifted: bool
 
 
 @dataclass(frozen=True)
@@ -84,6 +99,7 @@ class Run:
 
     params: NDArray[np.float32]
     moments: NDArray[np.float32]
+    level: NDArray[np.float64]  # (1,) the running mean of the loss, where lam is relative to it
     epoch: int = 0
     trace: list[NDArray[np.float64]] = field(default_factory=list)  # (epochs, 2) each: joint loss, regressor's loss
 
@@ -99,7 +115,25 @@ Watch = Callable[[int, Run], bool]
 
 def begin(plan: Plan, member: Member) -> Run:
     params = plan.network.start(member.seed)
-    return Run(params, np.zeros((2, params.size), np.float32))
+    return Run(params, np.zeros((2, params.size), np.float32), np.ones(1))
+
+
+def lam_of(member: Member, run: Run) -> float:
+    """The lam with which the expected loss is read from the run's parameters as they are."""
+    lam = float(member.lams[run.epoch - 1])
+    if member.relative is None:
+        return lam
+    return 1.0 if member.relative.shifted else lam * float(run.level[0])
+
+
+def settled(plan: Plan, member: Member, run: Run) -> tuple[NDArray[np.float32], float]:
+    """Parameters and lam of the pair that a run has come to: as any other pair, whatever lam was relative to."""
+    if member.relative is None or not member.relative.shifted:
+        return run.params.copy(), lam_of(member, run)
+    lam = float(member.lams[run.epoch - 1] * run.level[0])
+    params = run.params.copy()
+    plan.network.quantifier[-1].bias_of(params)[:] += np.float32(np.log(lam))
+    return params, lam
 
 
 def advance(plan: Plan, member: Member, run: Run, epochs: int, number: int = 0) -> None:
@@ -108,6 +142,7 @@ def advance(plan: Plan, member: Member, run: Run, epochs: int, number: int = 0) 
     until = min(run.epoch + epochs, member.rates.size)
     trace = np.zeros((until - run.epoch, 2))
     data = member.data
+    speeds = np.ones((member.rates.size, 2)) if member.relative is None else member.relative.speeds
     batch = min(plan.batch_size, member.rows.size)
     status, epoch = kernels.specialised(kernels.run_epochs, data.X.dtype.name)(
         *_sample(data, member.rows),
@@ -115,17 +150,21 @@ def advance(plan: Plan, member: Member, run: Run, epochs: int, number: int = 0) 
         *_functions(plan),
         run.params,
         run.moments,
+        run.level,
         np.uint64(member.seed),
         run.epoch,
         frozen(member.rates[run.epoch : until]),
         frozen(member.lams[run.epoch : until]),
+        frozen(speeds[run.epoch : until]),
         batch,
         member.dropout,
-        plan.l2,
+        frozen(_penalty(plan, member)),
         plan.clip,
         OPTIMIZERS[plan.optimizer],
         plan.momentum,
         plan.beta2,
+        member.relative is not None,
+        member.relative is not None and member.relative.shifted,
         trace,
     )
     where = f"member {number}, epoch {epoch + 1}"
@@ -244,6 +283,16 @@ def gradients(
         slopes,
     )
     return values, slopes
+
+
+def _penalty(plan: Plan, member: Member) -> NDArray[np.float32]:
+    """What each weight is pulled to zero with (2, P), biases excepted: in units of the level, and as it is."""
+    penalty = np.zeros((2, plan.network.n_params if plan.l2 else 0), np.float32)
+    if plan.l2:
+        for m in plan.network.matrices:
+            in_levels = member.relative is not None and m not in plan.network.quantifier
+            m.of(penalty[0 if in_levels else 1])[:] = plan.l2
+    return penalty
 
 
 def _check(network: Network, params: NDArray[np.float32]) -> None:

@@ -23,8 +23,22 @@ from rich import get_console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.utils import check_random_state
 
-from aleator import heads
-from aleator.engine import Data, DivergenceError, Member, Network, Plan, Run, advance, begin, evaluate, train
+from aleator import couplings, heads
+from aleator.engine import (
+    Data,
+    DivergenceError,
+    Member,
+    Network,
+    Plan,
+    Run,
+    advance,
+    begin,
+    evaluate,
+    lam_of,
+    settled,
+    train,
+)
+from aleator.estimators import recipe
 from aleator.estimators.reading import schedule
 from aleator.heads import Head
 from aleator.losses import Loss
@@ -61,14 +75,15 @@ def training(settings: Any, network: Network, loss: Loss, head: Head, n_rows: in
         network=network,
         loss=loss,
         head=head,
-        batch_size=settings.batch_size,
+        batch_size=recipe.batch_size(settings, n_rows),
         optimizer=settings.optimizer,
         momentum=settings.momentum,
-        l2=settings.l2 / n_rows,
+        l2=recipe.l2(settings) / n_rows,
         clip=settings.clip or 0.0,
     )
     # Joint losses compare from epoch to epoch only if lam stays the same.
-    judge = heads.log_score(head) if callable(getattr(settings, "lam", None)) else head.judge or head
+    lam = getattr(settings, "lam", None)
+    judge = heads.log_score(head) if callable(lam) or recipe.is_auto(settings) else head.judge or head
     return Training(plan, replace(plan, head=judge), threads(settings.n_jobs), settings.verbose)
 
 
@@ -76,14 +91,13 @@ def member_maker(settings: Any, data: Data) -> MakeMember:
     """Members that learn from `data` with an estimator's rates, lams and dropout."""
 
     def make_member(rows: Rows, seed: int, epochs: int) -> Member:
-        rates = schedule("learning_rate", settings.learning_rate, epochs)
-        return Member(data, rows, seed, lams(settings, epochs), rates, settings.dropout)
+        rates = schedule("learning_rate", recipe.learning_rate(settings), epochs)
+        lam = getattr(settings, "lam", 1.0)
+        if recipe.is_auto(settings):
+            return recipe.member(data, rows, seed, rates, settings.dropout, couplings.get(settings.coupling))
+        return Member(data, rows, seed, schedule("lam", lam, epochs), rates, settings.dropout)
 
     return make_member
-
-
-def lams(settings: Any, epochs: int) -> Floats:
-    return schedule("lam", getattr(settings, "lam", 1.0), epochs)
 
 
 def threads(n_jobs: int | None) -> int:
@@ -121,15 +135,33 @@ class HeldOut:
     @property
     def scale(self) -> Floats:
         """Mean realised over mean predicted loss (Q,); an error if they have nothing to do with each other."""
-        realised, predicted = self.weight @ self.realised, self.weight @ self.predicted
-        usable = (realised > 0) & (predicted > 0) & np.isfinite(predicted)
-        scale: Floats = np.divide(realised, predicted, out=np.ones_like(realised), where=usable)
-        if ((scale < 1e-10) | (scale > 1e10)).any():
+        scale = self._ratio
+        if not self.is_near(1e10):
             raise DivergenceError(
                 f"training went astray: on held-out rows the loss is {scale.max():.1g} times what the quantifier says. "
                 "Lower learning_rate, choose lam nearer to 1, or look for extreme sample weights."
             )
         return scale
+
+    def is_near(self, factor: float) -> bool:
+        """Whether mean realised and mean predicted loss are within this factor of each other."""
+        return bool(((self._ratio >= 1 / factor) & (self._ratio <= factor)).all())
+
+    @property
+    def score(self) -> float:
+        """Mean of L / e + ln e, with e the predicted loss times the scale: less is better, least where e = E L."""
+        tiny = np.finfo(np.float64).tiny
+        expected = np.maximum(self._ratio * self.predicted, tiny)
+        with np.errstate(over="ignore"):
+            each = (self.realised / expected + np.log(expected)).mean(axis=1)
+        return float(np.average(each, weights=self.weight))
+
+    @property
+    def _ratio(self) -> Floats:
+        realised, predicted = self.weight @ self.realised, self.weight @ self.predicted
+        usable = (realised > 0) & (predicted > 0) & np.isfinite(predicted)
+        ratio: Floats = np.divide(realised, predicted, out=np.ones_like(realised), where=usable)
+        return ratio
 
 
 def held_out(left_out: Sequence[LeftOut], compare: Callable[[LeftOut], Floats]) -> HeldOut | None:
@@ -143,12 +175,17 @@ def held_out(left_out: Sequence[LeftOut], compare: Callable[[LeftOut], Floats]) 
 
 @dataclass(frozen=True)
 class Fit:
-    """Trained parameters (K, P), epochs (K,), one table of losses a member, and the rows left out, if any."""
+    """Trained parameters (K, P), lams and epochs (K,), one table of losses a member, and the rows left out, if any.
+
+    `gain`: what the losses on these rows are to be multiplied with, because members that had more rows answer.
+    """
 
     params: NDArray[np.float32]
+    lams: Floats
     epochs: NDArray[np.int64]
     history: list[pd.DataFrame]
     left_out: tuple[LeftOut, ...] = ()
+    gain: float = 1.0
 
 
 # ---------------------------------------------------------------- as many epochs as the user says
@@ -175,8 +212,9 @@ def staged(training: Training, members: list[Member], stages: Sequence[int]) -> 
         for epochs in stages:
             cut = [replace(member, rates=member.rates[:epochs], lams=member.lams[:epochs]) for member in members]
             runs = train(training.plan, cut, threads=training.threads, watch=watch, runs=runs)
-            params = np.stack([run.params for run in runs])
-            yield Fit(params, np.full(len(runs), epochs), [_traced(run) for run in runs])
+            pairs = [settled(training.plan, member, run) for member, run in zip(cut, runs, strict=True)]
+            params, lams = np.stack([own for own, _ in pairs]), np.array([lam for _, lam in pairs])
+            yield Fit(params, lams, np.full(len(runs), epochs), [_traced(run) for run in runs])
 
 
 # ---------------------------------------------------------------- early stopping
@@ -186,8 +224,7 @@ def stopped_early(training: Training, members: list[Member], held: Data, rows: R
     """Each member until `rows` of `held` have not improved for `patience` epochs; its best parameters are kept."""
     watchers = [_Watcher(training.judge, member, held, rows, patience) for member in members]
     _watch(training, members, watchers)
-    lams = [member.lams[watcher.epoch - 1] for member, watcher in zip(members, watchers, strict=True)]
-    return _fit(watchers, LeftOut(held, rows, [w.params for w in watchers], np.array(lams)))
+    return _fit(watchers, LeftOut(held, rows, [w.params for w in watchers], np.array([w.lam for w in watchers])))
 
 
 class _Watcher:
@@ -197,7 +234,7 @@ class _Watcher:
         self, plan: Plan, member: Member, data: Data | None, rows: Rows | None, patience: int | None = None
     ) -> None:
         self.plan, self.member, self.data, self.rows, self.patience = plan, member, data, rows, patience
-        self.best, self.epoch, self.params = np.inf, 0, np.empty(0, np.float32)
+        self.best, self.epoch, self.params, self.lam = np.inf, 0, np.empty(0, np.float32), 1.0
         self.curve: list[tuple[float, ...]] = []
         self.run: Run | None = None
 
@@ -205,17 +242,18 @@ class _Watcher:
         self.run = run
         joint = -np.inf  # without anything to watch, the latest is the best
         if self.data is not None and self.rows is not None:
-            joint, loss = evaluate(self.plan, self.data, self.rows, run.params, self.member.lams[run.epoch - 1])
+            joint, loss = evaluate(self.plan, self.data, self.rows, run.params, lam_of(self.member, run))
             if not np.isfinite(joint):
                 raise ValueError(f"the loss on the validation rows is not finite after epoch {run.epoch}.")
             self.curve.append((run.epoch, joint, loss))
         if self.patience is None or joint < self.best:
-            self.best, self.epoch, self.params = joint, run.epoch, run.params.copy()
+            self.best, self.epoch = joint, run.epoch
+            self.params, self.lam = settled(self.plan, self.member, run)
         return self.patience is not None and run.epoch - self.epoch >= self.patience
 
     def history(self) -> pd.DataFrame:
         table = _traced(self.run)
-        return _joined(table, self.curve, _WATCHED) if self.curve else table
+        return joined(table, self.curve, _WATCHED) if self.curve else table
 
 
 def _traced(run: Run | None) -> pd.DataFrame:
@@ -238,8 +276,8 @@ def _watch(training: Training, members: list[Member], watchers: list[_Watcher]) 
 
 
 def _fit(watchers: list[_Watcher], *left_out: LeftOut) -> Fit:
-    params, epochs = np.stack([w.params for w in watchers]), np.array([w.epoch for w in watchers])
-    return Fit(params, epochs, [w.history() for w in watchers], left_out)
+    params, lams = np.stack([w.params for w in watchers]), np.array([w.lam for w in watchers])
+    return Fit(params, lams, np.array([w.epoch for w in watchers]), [w.history() for w in watchers], left_out)
 
 
 def history(tables: list[pd.DataFrame], unit: Floats) -> pd.DataFrame:
@@ -250,7 +288,7 @@ def history(tables: list[pd.DataFrame], unit: Floats) -> pd.DataFrame:
     return table.reset_index(drop=True)
 
 
-def _joined(table: pd.DataFrame, curve: list[tuple[float, ...]], columns: list[str]) -> pd.DataFrame:
+def joined(table: pd.DataFrame, curve: list[tuple[float, ...]], columns: list[str]) -> pd.DataFrame:
     return table.merge(pd.DataFrame(curve, columns=columns), how="outer", on="epoch")
 
 
@@ -291,7 +329,7 @@ def cross_validated(
 
     left_out = in_turn(training, data, rows, fold, seeds[:judges], cooled)
     fit = fixed(training, [cooled(rows, seed) for seed in seeds], watched)
-    return replace(fit, history=[_joined(table, curve, _FOLDS) for table in fit.history], left_out=left_out)
+    return replace(fit, history=[joined(table, curve, _FOLDS) for table in fit.history], left_out=left_out)
 
 
 def in_turn(
@@ -303,18 +341,27 @@ def in_turn(
     make_member: Callable[[Rows, int], Member],
 ) -> tuple[LeftOut, ...]:
     """Leave out each `fold` of `rows` in turn, and train one member a seed on the others, if there are others."""
-    held, kept = _parts(rows, fold)
+    held, kept = parts(rows, fold)
     if len(held) == 1 or not seeds:
         return ()
-    ensembles = [[make_member(own, seed) for seed in seeds] for own in kept]
-    runs = iter(train(training.plan, [m for members in ensembles for m in members], threads=training.threads))
-    return tuple(
-        LeftOut(data, rest, [next(runs).params for _ in members], np.array([member.lams[-1] for member in members]))
-        for members, rest in zip(ensembles, held, strict=True)
-    )
+    return judged(training, data, held, [[make_member(own, seed) for seed in seeds] for own in kept])
 
 
-def _parts(rows: Rows, fold: NDArray[np.int64]) -> tuple[list[Rows], list[Rows]]:
+def judged(
+    training: Training, data: Data, held: Sequence[Rows], ensembles: Sequence[Sequence[Member]]
+) -> tuple[LeftOut, ...]:
+    """Train ensembles of members, each to be asked about the rows `held` out of it."""
+    members = [member for ensemble in ensembles for member in ensemble]
+    runs = train(training.plan, members, threads=training.threads)
+    pairs = iter([settled(training.plan, member, run) for member, run in zip(members, runs, strict=True)])
+    left_out = []
+    for rows, ensemble in zip(held, ensembles, strict=True):
+        own = [next(pairs) for _ in ensemble]
+        left_out.append(LeftOut(data, rows, [params for params, _ in own], np.array([lam for _, lam in own])))
+    return tuple(left_out)
+
+
+def parts(rows: Rows, fold: NDArray[np.int64]) -> tuple[list[Rows], list[Rows]]:
     """The rows of each fold, and all others."""
     folds = np.unique(fold)
     return [rows[fold == k] for k in folds], [rows[fold != k] for k in folds]
@@ -325,6 +372,14 @@ def random_folds(n: int, seed: int) -> NDArray[np.int64]:
     fold = np.empty(n, np.int64)
     fold[np.random.default_rng([seed, 1]).permutation(n)] = np.arange(n) % min(FOLDS, n)
     return fold
+
+
+def group_folds(groups: NDArray[Any], seed: int) -> NDArray[np.int64]:
+    """The fold, one of up to five, of each row, by chance for each group."""
+    names, member = np.unique(groups, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("all rows are of one group; to hold out one group in turn there must be at least two.")
+    return random_folds(len(names), seed)[member]
 
 
 def _cooled(make_member: MakeMember, rows: Rows, seed: int, epochs: int) -> Member:
@@ -339,7 +394,7 @@ def _search(
     training: Training, data: Data, rows: Rows, fold: NDArray[np.int64], seed: int, make_member: MakeMember
 ) -> tuple[int, list[tuple[float, ...]]]:
     """The number of epochs with the least held-out joint loss, and the curve of losses."""
-    held, kept = _parts(rows, fold)
+    held, kept = parts(rows, fold)
     largest = max(len(own) for own in kept)
     steps = -(-largest // min(training.plan.batch_size, largest))
     most = int(np.clip(STEPS // steps, FEWEST, MOST))
@@ -351,7 +406,7 @@ def _search(
 
     def go_on(k: int, epoch: int) -> tuple[float, float]:
         advance(training.plan, members[k], runs[k], epoch - runs[k].epoch, k)
-        return evaluate(training.judge, data, held[k], runs[k].params, members[k].lams[epoch - 1])
+        return evaluate(training.judge, data, held[k], runs[k].params, lam_of(members[k], runs[k]))
 
     bar, tick = progress(training.verbose, "choosing the number of epochs", most)
     with bar, ThreadPoolExecutor(training.threads) as pool:

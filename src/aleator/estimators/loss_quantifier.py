@@ -14,21 +14,20 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.model_selection import check_cv
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
 from aleator import losses
 from aleator.couplings import Coupling
-from aleator.estimators import crossfit, fitting, quantifiers, saving_given
+from aleator.estimators import crossfit, encoding, fitting, quantifiers, recipe, saving_given
 from aleator.estimators.crossfit import OutOfFold
 from aleator.estimators.encoding import TableEncoder
-from aleator.estimators.quantified import QuantifiedRegressor, realised_losses
+from aleator.estimators.quantified import QuantifiedRegressor, numbered, realised_losses
 from aleator.estimators.reading import any_rows, check_parameters, columns, targets
-from aleator.estimators.settings import NetworkSettings, Schedule
+from aleator.estimators.settings import Lam, NetworkSettings, Schedule
 from aleator.estimators.table import ROWS_AT_A_TIME
 from aleator.losses import Cost, Loss
 
@@ -45,7 +44,8 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         it is taken as it is, as with cv="prefit".
     loss : what a wrong prediction costs, not necessarily what the regressor was trained with: "squared", "absolute",
         "huber(delta)", "pinball(q)", "logcosh", a `Loss`, or a plain function (y, y_pred) -> losses, one for each row.
-    coupling, lam : the joint loss L f(z) + lam g(z) the quantifier minimises; lam is in units of the mean loss.
+    coupling, lam : the joint loss L f(z) + lam g(z) the quantifier minimises; lam is in units of the mean loss, and
+        "auto" is 0.1: nothing has to be learned first, so there is nothing to fall from.
     cv : a number of folds, or a splitter of scikit-learn's; with `fit(groups=...)` groups stay together. The losses are
         those of regressors fitted without a fold; the regressor that answers is fitted to all rows and a little better,
         so with a few hundred rows take 10 or 20. "prefit": take the fitted estimator as it is, and give `fit` rows that
@@ -88,7 +88,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
     estimator: Any
     loss: str | Loss | Callable[..., Any] = "squared"
     coupling: str | Coupling = "sigmoid"
-    lam: Schedule = 0.1
+    lam: Lam = "auto"
     _: KW_ONLY
     cv: Any = 5
     n_members: int = 5
@@ -97,8 +97,8 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
     use_prediction: bool = True
     per_output: bool = False
     rescale: bool = True
-    learning_rate: Schedule = 5e-3
-    l2: float = 1.0
+    learning_rate: Schedule = recipe.GIVEN_RATE
+    l2: float = recipe.GIVEN_L2
 
     # ------------------------------------------------------------ fit
 
@@ -176,13 +176,9 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         L = realised_losses(loss, y[oof.rows], said, self._n_losses())
         part = crossfit.held_out_together(oof, X, y, groups, self._seed())
         seen = _safe_indexing(X, oof.rows)
-        self.encoder_ = TableEncoder() if self.encoder is None else _transformer(self.encoder)
-        encoded = (
-            self.encoder_.fit_transform(seen, L.mean(axis=1), part)
-            if self.encoder is None
-            else self.encoder_.fit(seen, L.mean(axis=1)).transform(seen)
-        )
-        Z = self._with_prediction(_finite(encoded, len(oof.rows)), oof.predictions)
+        encoder = TableEncoder() if self.encoder is None else self.encoder
+        self.encoder_, encoded = encoding.learned(encoder, seen, L.mean(axis=1), part)
+        Z = self._with_prediction(encoded, oof.predictions)
         trained = quantifiers.learn(self, Z, L, own[oof.rows] / oof.times(), part)
         self.quantifiers_, self.n_epochs_, self.history_ = trained.quantifiers, trained.epochs, trained.history
         self.loss_scale_ = trained.held_out.scale if self.rescale and trained.held_out else np.ones(self._n_losses())
@@ -191,10 +187,10 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         return oof.mean_by_row(trained.quantifiers.weights(Z).mean(axis=1), len(y))
 
     def _judged_by(self, oof: OutOfFold, L: Floats, held_out: fitting.HeldOut | None) -> pd.DataFrame:
-        columns_of = _numbered("prediction", oof.predictions) | _numbered("loss", L)
+        columns_of = numbered("prediction", oof.predictions) | numbered("loss", L)
         table = pd.DataFrame({"row": oof.rows, "fold": oof.fold} | columns_of)
         if held_out is not None:
-            expected = pd.DataFrame(_numbered("expected_loss", self.loss_scale_ * held_out.predicted))
+            expected = pd.DataFrame(numbered("expected_loss", self.loss_scale_ * held_out.predicted))
             table = table.iloc[held_out.rows].reset_index(drop=True).join(expected)
         return table.sort_values(["row", "fold"], ignore_index=True)
 
@@ -243,7 +239,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         blocks = [slice(lo, min(lo + size, n_rows)) for lo in range(0, n_rows, size)]
 
         def expected(block: slice) -> Floats:
-            encoded = _finite(self.encoder_.transform(_safe_indexing(X, block)), block.stop - block.start)
+            encoded = encoding.applied(self.encoder_, _safe_indexing(X, block), block.stop - block.start)
             Z = self._with_prediction(encoded, said[block])
             if Z.shape[1] != self.quantifiers_.network.n_inputs:
                 raise ValueError(
@@ -281,32 +277,3 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
             tags.target_tags.single_output = inner.target_tags.single_output
             tags.regressor_tags = inner.regressor_tags or tags.regressor_tags
         return tags
-
-
-def _transformer(encoder: Any) -> Any:
-    if hasattr(encoder, "transform") and not isinstance(encoder, type):
-        return clone(encoder)
-    if callable(encoder) and not isinstance(encoder, type):
-        return FunctionTransformer(encoder)
-    raise ValueError(f"encoder must be a transformer or a function, got a {type(encoder).__name__}.")
-
-
-def _finite(encoded: Any, n_rows: int) -> Floats:
-    """What an encoder gives, as an array of finite numbers."""
-    encoded = encoded.toarray() if hasattr(encoded, "toarray") else encoded
-    try:
-        Z = np.asarray(encoded, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the encoder must give numbers: {error}.") from None
-    if Z.ndim != 2 or len(Z) != n_rows:
-        raise ValueError(f"the encoder must give one row for each of the {n_rows}, and gives shape {Z.shape}.")
-    if not np.isfinite(Z).all():
-        row, column = np.argwhere(~np.isfinite(Z))[0]
-        raise ValueError(f"the encoder gives {Z[row, column]} in row {row}, column {column}.")
-    return Z
-
-
-def _numbered(name: str, values: Floats) -> dict[str, Floats]:
-    if values.shape[1] == 1:
-        return {name: values[:, 0]}
-    return {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}

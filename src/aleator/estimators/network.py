@@ -8,18 +8,30 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils import Tags, _safe_indexing
 
 from aleator import engine, losses
-from aleator.estimators import fitting, saving
+from aleator.estimators import automatic, encoding, fitting, recipe, saving
+from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.prediction import Readout
-from aleator.estimators.quantified import QuantifiedRegressor
-from aleator.estimators.reading import check_parameters, columns, increasing, new_rows, training_rows
+from aleator.estimators.quantified import QuantifiedRegressor, numbered
+from aleator.estimators.reading import (
+    any_rows,
+    check_parameters,
+    columns,
+    groups_of_rows,
+    increasing,
+    new_rows,
+    targets,
+    training_rows,
+)
 from aleator.estimators.table import Table, framed, table
 from aleator.heads import Head
 from aleator.losses import Loss
@@ -30,9 +42,10 @@ Validation = tuple[ArrayLike, ArrayLike]
 
 @dataclass(frozen=True)
 class Lesson:
-    """What members learn, how, and by which chance."""
+    """What members learn, how, and by which chance; `fold` of the table's rows is for those held out in turn."""
 
     table: Table
+    fold: NDArray[np.int64]
     training: fitting.Training
     seeds: list[int]
 
@@ -50,6 +63,7 @@ class NetworkRegressor(QuantifiedRegressor):
     rescale: bool
     n_members: int = 1  # a parameter of ensembles
     judges: int | None = None
+    encoder: Any = None  # a parameter of pairs
 
     @abstractmethod
     def _head(self) -> Head:
@@ -57,14 +71,17 @@ class NetworkRegressor(QuantifiedRegressor):
 
     # ------------------------------------------------------------ fit
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Validation | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, validation: Validation | None = None, groups: Any = None
+    ) -> Self:
         """Train on X (n, d) and y (n,) or (n, m).
 
         `validation` = (X, y) is a table to watch: its losses go into ``history_``, and with ``early_stopping`` it
-        decides when to stop, in place of rows held back from training.
+        decides when to stop, in place of rows held back from training. Rows that share one of `groups` (n,), as
+        measurements of one patient do, are held out together.
         """
         with self._as_it_was_on_error():
-            return self._learn(X, y, sample_weight, validation)
+            return self._learn(X, y, sample_weight, validation, groups)
 
     def fit_staged(self, X: Any, y: Any, epochs: Sequence[int], sample_weight: Any = None) -> Iterator[Self]:
         """The model after each of these numbers of epochs, one after the other: what is learned first, and what later.
@@ -76,6 +93,8 @@ class NetworkRegressor(QuantifiedRegressor):
         stages = increasing("epochs", epochs)
         if self.early_stopping:
             raise ValueError("fit_staged trains as long as `epochs` says; it has no early_stopping.")
+        if recipe.is_auto(self):
+            raise ValueError("lam='auto' falls until the last epoch, so a stage is no training of its own: set lam.")
         learner = clone(self).set_params(epochs=stages[-1])
         lesson = learner._prepare(X, y, sample_weight)
         make_member = fitting.member_maker(learner, lesson.table.data)
@@ -87,16 +106,24 @@ class NetworkRegressor(QuantifiedRegressor):
         stage._finish(fit, lesson)
         return stage
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, validation: Validation | None) -> Self:
-        lesson = self._prepare(X, y, sample_weight)
+    def _learn(self, X: Any, y: Any, sample_weight: Any, validation: Validation | None, groups: Any) -> Self:
+        if self.early_stopping and groups is not None and validation is None:
+            raise ValueError("early_stopping holds rows back one by one, not by groups: give fit a validation table.")
+        lesson = self._prepare(X, y, sample_weight, groups)
         self._finish(self._fit(lesson, validation), lesson)
         return self
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Lesson:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> Lesson:
         """Read the parameters and the table, and set what of the model does not depend on training."""
         check_parameters(self)
         loss, head = losses.get(self.loss), self._head()
-        X, y, weight = training_rows(self, X, y, sample_weight)
+        seeds = fitting.member_seeds(self.random_state, self.n_members)
+        self.__dict__.pop("encoder_", None)
+        if self.encoder is None:
+            X, y, weight = training_rows(self, X, y, sample_weight)
+        else:
+            X = self._learn_encoding(X, y, sample_weight, groups, seeds[0])
+            X, y, weight = training_rows(clone(self), X, y, sample_weight)  # the columns seen are those of the table
         Y = columns(y)
         losses.check(loss, Y)
         learned = table(X, Y, weight, loss, self.per_output)
@@ -104,25 +131,63 @@ class NetworkRegressor(QuantifiedRegressor):
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
         self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
         training = fitting.training(self, network, loss, head, len(learned.rows))
-        return Lesson(learned, training, fitting.member_seeds(self.random_state, self.n_members))
+        if groups is None:
+            fold = fitting.random_folds(len(learned.rows), seeds[0])
+        else:
+            fold = fitting.group_folds(groups_of_rows(groups, len(y))[learned.rows], seeds[0])
+        return Lesson(learned, fold, training, seeds)
+
+    def _learn_encoding(self, X: Any, y: Any, sample_weight: Any, groups: Any, seed: int) -> Floats:
+        """The table as the encoder, fitted to it, turns it into numbers."""
+        self.__dict__.pop("n_features_in_", None)
+        X, n_rows = any_rows(self, X, y, general=not isinstance(self.encoder, TableEncoder))
+        if not hasattr(self, "n_features_in_") and np.ndim(X) == 2:
+            self.n_features_in_ = int(np.shape(X)[1])
+        Y = columns(targets(y, n_rows))
+        fold = None if groups is None else fitting.group_folds(groups_of_rows(groups, n_rows), seed)
+        if sample_weight is None or np.shape(sample_weight) != (n_rows,) or (np.asarray(sample_weight) != 0).all():
+            self.encoder_, encoded = encoding.learned(self.encoder, X, _mixed(Y), fold)
+            return encoded
+        kept = np.flatnonzero(np.asarray(sample_weight))  # rows of weight zero are as if they were not there
+        fold = None if fold is None else fold[kept]
+        self.encoder_, of_kept = encoding.learned(self.encoder, _safe_indexing(X, kept), _mixed(Y[kept]), fold)
+        encoded = np.zeros((n_rows, of_kept.shape[1]))
+        encoded[kept] = of_kept
+        return encoded
+
+    def _rows(self, X: Any) -> NDArray[np.floating]:
+        """New rows as the network's inputs (n, D)."""
+        if not hasattr(self, "encoder_"):
+            return new_rows(self, X)
+        X, n_rows = any_rows(self, X, general=not isinstance(self.encoder_, TableEncoder))
+        Z = encoding.applied(self.encoder_, X, n_rows)
+        if Z.shape[1] != self.network_.n_inputs:
+            raise ValueError(f"the encoder gives {Z.shape[1]} columns, and in fit it gave {self.network_.n_inputs}.")
+        return Z
 
     def _finish(self, fit: fitting.Fit, lesson: Lesson) -> None:
         """Set what does depend on training."""
         self.settings_ = self.get_params(deep=False)
-        self.params_, self.n_epochs_ = fit.params, fit.epochs
-        self.lam_ = fitting.lams(self, int(fit.epochs.max()))[fit.epochs - 1]
+        self.params_, self.lam_, self.n_epochs_ = fit.params, fit.lams, fit.epochs
         self.history_ = fitting.history(fit.history, self.units_.unit)
-        self._learn_from(self._left_out(fit, lesson), lesson.seeds)
+        self._learn_from(self._left_out(fit, lesson), lesson.seeds, fit.gain)
 
     def _left_out(self, fit: fitting.Fit, lesson: Lesson) -> tuple[fitting.LeftOut, ...]:
         """Rows that members have not seen: those that training left out anyway."""
         return fit.left_out
 
-    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int]) -> None:
+    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int], gain: float) -> None:
         """From rows that were left out: the scale of the expected loss, and how often it is exceeded."""
         held_out = fitting.held_out(left_out if self._head().quantifies else (), self._readout().compare)
-        self.loss_scale_ = held_out.scale if self.rescale and held_out else np.ones(len(self.units_.unit))
-        self._calibrated_by(held_out)
+        scale = held_out.scale if self.rescale and held_out else np.ones(len(self.units_.unit))
+        self.loss_scale_ = scale * gain
+        self._calibrated_by(None if held_out is None else replace(held_out, realised=gain * held_out.realised))
+        self.__dict__.pop("out_of_fold_", None)
+        if held_out is not None:
+            told = numbered("loss", held_out.realised)
+            told |= numbered("expected_loss", scale * held_out.predicted)
+            table = pd.DataFrame({"row": held_out.rows} | told)
+            self.out_of_fold_ = table.sort_values("row", ignore_index=True)
 
     def _readout(self) -> Readout:
         """How outputs are read, by the parameters at the time of `fit`: setting one later must not change the model."""
@@ -148,9 +213,12 @@ class NetworkRegressor(QuantifiedRegressor):
             kept, held = (rows, np.arange(len(watched.Y))) if watched else self._split(rows, seeds[0])
             members = [make_member(kept, seed, self.epochs or fitting.MOST) for seed in seeds]
             return fitting.stopped_early(training, members, watched or data, held, self.patience)
+        if self.epochs is None and recipe.is_auto(self):
+            read = Readout(self.network_, self._head(), losses.get(self.loss), self.scaling_, self.units_)
+            task = automatic.Task(training, read, data, rows, lesson.fold, seeds, make_member)
+            return automatic.learn(self, task, watched)
         if self.epochs is None:
-            fold = fitting.random_folds(len(rows), seeds[0])
-            return fitting.cross_validated(training, data, rows, fold, seeds, make_member, watched, self.judges)
+            return fitting.cross_validated(training, data, rows, lesson.fold, seeds, make_member, watched, self.judges)
         return fitting.fixed(training, [make_member(rows, seed, self.epochs) for seed in seeds], watched)
 
     def _split(self, rows: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -165,7 +233,10 @@ class NetworkRegressor(QuantifiedRegressor):
         if not isinstance(validation, tuple) or len(validation) != 2:
             raise ValueError("validation must be a tuple (X, y).")
         try:
-            X, y, _ = training_rows(self, *validation, None, reset=False)
+            if self.encoder is None:
+                X, y, _ = training_rows(self, *validation, None, reset=False)
+            else:
+                X, y, _ = training_rows(clone(self), self._rows(validation[0]), validation[1], None)
         except ValueError as error:
             raise ValueError(f"in the validation table: {error}") from None
         Y = columns(y)
@@ -174,15 +245,20 @@ class NetworkRegressor(QuantifiedRegressor):
             raise ValueError(f"y of the validation table has {Y.shape[1]} outputs, that of the training {n_outputs}.")
         return framed(X, Y, np.ones(len(X)), learned.scaling, learned.units)
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = isinstance(self.encoder, TableEncoder)
+        return tags
+
     # ------------------------------------------------------------ predict
 
     def _means(self, X: Any) -> Floats:
-        mean: Floats = np.mean([mu for mu, _ in self._outputs(self._readout(), new_rows(self, X))], axis=0)
+        mean: Floats = np.mean([mu for mu, _ in self._outputs(self._readout(), self._rows(X))], axis=0)
         return mean
 
     def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
         read = self._readout()
-        return read.mixed(self._outputs(read, new_rows(self, X)), self.lam_)
+        return read.mixed(self._outputs(read, self._rows(X)), self.lam_)
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return saving.pack_network(self)
@@ -200,3 +276,10 @@ class NetworkRegressor(QuantifiedRegressor):
             return [read.outputs(self.params_[0], X)]
         with ThreadPoolExecutor(fitting.threads(self.n_jobs)) as pool:
             return list(pool.map(lambda params: read.outputs(params, X), self.params_))
+
+
+def _mixed(Y: Floats) -> Floats:
+    """One number (n,) for the outputs (n, M) of each row, in which none is lost, whatever their units and signs are."""
+    spread = np.where(np.ptp(Y, axis=0) > 0, Y.std(axis=0), 1.0)
+    mixed: Floats = ((Y - Y.mean(axis=0)) / spread) @ (1 / np.arange(1, Y.shape[1] + 1))
+    return mixed

@@ -6,7 +6,7 @@ from typing import Any, Self
 from aleator import couplings, heads
 from aleator.couplings import Coupling
 from aleator.estimators.network import NetworkRegressor
-from aleator.estimators.settings import PairSettings, Schedule
+from aleator.estimators.settings import Lam, PairSettings
 from aleator.heads import Head
 from aleator.losses import Loss
 
@@ -19,23 +19,30 @@ class PairRegressor(PairSettings, NetworkRegressor):
     ----------
     loss : what a wrong prediction costs: "squared", "absolute", "huber(delta)", "pinball(q)", "logcosh", or a `Loss`.
     coupling : "sigmoid", "softplus", or a `Coupling`.
-    lam : positive number, or function of the epoch (from 0). Small: the regressor concentrates on what is clean; large:
-        it learns everywhere alike. In units of the loss of missing by one standard deviation of y.
+    lam : "auto", a positive number, or a function of the epoch (from 0). Small: the regressor concentrates on what is
+        clean; large: it learns everywhere alike. In units of the loss of missing by one standard deviation of y. "auto"
+        follows the mean loss, from 30 times down to it, and needs no tuning: see docs/automatic-lambda.md.
     hidden : units of each hidden layer, for the regressor and for the quantifier; () for linear models.
     activation : "relu" or "tanh".
     shared_layers : how many of the first hidden layers both have in common.
     per_output : for targets with several outputs, one quantifier for each instead of one for the sum of the losses.
     dropout : chance of a hidden unit to be left out of a training step.
     optimizer, learning_rate, momentum : "adam", or "nesterov" as in the paper; the rate may be a function of the epoch.
-    l2 : penalty l2 / (2 n) on the squared weights of n rows. clip : longest gradient, or None.
-    epochs : passes over the data; None finds the number by cross-validation on the training rows, up to 1,000 epochs or
-        60,000 steps (at least 10 epochs), and trains 1.4 times as long.
-    batch_size : rows a step.
+        None: 0.002, and 0.01 with lam="auto", where any rate falls to zero.
+    l2 : penalty l2 / (2 n) on the squared weights of n rows; with lam="auto" the regressor's is in units of the mean
+        loss. None: 0.1, and 1 with lam="auto". clip : longest gradient, or None.
+    epochs : passes over the data; None finds the number by cross-validation on the training rows. With lam="auto" up to
+        800 (or 1,200,000 rows looked at, at least 10 epochs), and the quantifier then learns anew, from losses on rows
+        left out; else up to 1,000 (or 60,000 steps, at least 10 epochs), and training is 1.4 times as long.
+    batch_size : rows a step. None: 64, and with lam="auto" 0.7 times the root of the number of rows, at least 32.
     early_stopping : hold back `validation_fraction` of the rows (or use `fit(validation=...)`), stop when they have not
         improved for `patience` epochs, and keep the best.
     rescale : where rows were held out (epochs=None, or early_stopping), multiply the expected loss by mean realised
-        over mean predicted loss on them; it is as good as they are many. With `epochs` given nothing is held out, and
-        on small tables the expected loss is then much too small.
+        over mean predicted loss on them; it is as good as they are many. With lam="auto" it also says how much better
+        the model is for knowing all rows. With `epochs` given nothing is held out, and on small tables the expected
+        loss is then much too small.
+    encoder : what turns X into numbers: None for a table of numbers as it is; `TableEncoder()` for one with text,
+        categories, dates and missing values; a transformer of scikit-learn's, or a function.
     n_jobs : threads; -1 for all. The result does not depend on it.
     random_state : seed, or numpy's RandomState; same seed, same bits.
     verbose : show a progress bar.
@@ -43,9 +50,11 @@ class PairRegressor(PairSettings, NetworkRegressor):
     Attributes
     ----------
     history_ : DataFrame of losses by member and epoch, in the units of the loss: joint_loss and loss on the training
-        rows, validation_* on the rows that were watched, cv_* on the rows left out in turn to find the number of epochs
-        (which goes on a while after the best, and the final training 1.4 times as far). Empty where not measured.
+        rows, validation_* on the rows that were watched, cv_* on the rows left out in turn to find the number of
+        epochs. Empty where not measured.
     n_epochs_, lam_ : at the end, one a member. loss_scale_ : see `rescale`.
+    out_of_fold_ : where rows were held out, DataFrame of these: row, loss, and the expected loss by members that had
+        not seen it. Rows equal in X and y count once.
 
     Examples
     --------
@@ -60,7 +69,7 @@ class PairRegressor(PairSettings, NetworkRegressor):
 
     loss: str | Loss = "squared"
     coupling: str | Coupling = "sigmoid"
-    lam: Schedule = 0.2
+    lam: Lam = "auto"
 
     @classmethod
     def from_torch(cls, pair: Any) -> Self:
@@ -88,7 +97,7 @@ class PairEnsemble(PairSettings, NetworkRegressor):
     n_members: int = 5
     loss: str | Loss = "squared"
     coupling: str | Coupling = "sigmoid"
-    lam: Schedule = 0.2
+    lam: Lam = "auto"
 
     def _head(self) -> Head:
         return heads.joint(couplings.get(self.coupling))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Schedule = float | Callable[[int], float]
+Lam = Schedule | str  # "auto"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -45,8 +46,13 @@ class RegressorSettings(NetworkSettings):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PairSettings(RegressorSettings):
-    """... with a quantifier beside it."""
+    """... with a quantifier beside it. None: what goes with lam, see `recipe.py`."""
+
+    learning_rate: Schedule | None = None  # type: ignore[assignment]
+    l2: float | None = None  # type: ignore[assignment]
+    batch_size: int | None = None  # type: ignore[assignment]
 
     shared_layers: int = 0
     per_output: bool = False
     rescale: bool = True
+    encoder: Any = None

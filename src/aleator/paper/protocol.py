@@ -107,6 +107,7 @@ METHODS = {
         "pair",
         ensemble=True,
     ),
+    "auto": Method("PairEnsemble()", lambda loss, s: PairEnsemble(loss=loss, n_jobs=1), ours=True, ensemble=True),
     "quantifier": Method(
         "boosting + quantifier", lambda loss, s: LossQuantifier(_boosting(loss), loss=loss, cv=5, n_jobs=1), ours=True
     ),

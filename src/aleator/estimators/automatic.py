@@ -1,0 +1,221 @@
+"""Fit a pair, or an ensemble of pairs, without anything to tune: lam="auto" with epochs=None.
+
+1. **Length.** Ensembles are trained without a fold of the rows, for rising numbers of epochs; the longest is taken
+   whose loss on the rows left out is within a standard error of the best: members of an ensemble may follow the noise,
+   each its own way. Each is a training of its own: lam and rate fall over its length. All lengths are tried, for a
+   loss that rises may fall again.
+2. **Gain.** Members that answer know all rows, those that were judged four fifths of them. How the loss falls with the
+   number of rows is learned from members that know two fifths, and the rest extrapolated: L(n) = C n^-alpha.
+3. **Quantifiers anew.** On its own rows a regressor's losses are too small, most where it could follow the noise, and a
+   quantifier trained beside it says so. The regressors stay; the quantifiers learn again, from the losses on rows left
+   out (sec. 9 of the paper), and take the place of the others if they are better on rows left out once more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aleator import engine, heads
+from aleator.estimators import fitting, recipe
+from aleator.estimators.fitting import Fit, LeftOut, MakeMember, Rows, Training
+from aleator.estimators.prediction import Readout
+from aleator.estimators.settings import NetworkSettings
+
+Floats = NDArray[np.float64]
+
+STEEPEST = 2.0  # alpha of the learning curve
+WITHIN = 100.0  # a quantifier whose scale is wrong by more than this factor is replaced anyway
+_CURVE = ["epoch", "cv_loss"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be learned: `rows` of `data`, each in a `fold`, by members made from seeds; how it is read."""
+
+    training: Training
+    read: Readout
+    data: engine.Data
+    rows: Rows
+    fold: NDArray[np.int64]
+    seeds: list[int]
+    make_member: MakeMember
+
+    def ensembles(self, kept: Sequence[Rows], epochs: int, seeds: Sequence[int]) -> list[list[engine.Member]]:
+        """Members for each of these sets of rows."""
+        return [[self.make_member(own, seed, epochs) for seed in seeds] for own in kept]
+
+    def losses(self, left_out: Sequence[LeftOut]) -> tuple[Floats, Floats]:
+        """The loss of each row left out (n,), in the units of the networks, and the rows' weight."""
+        held_out = fitting.held_out(left_out, self.read.compare)
+        assert held_out is not None
+        return (held_out.realised / self.unit).mean(axis=1), held_out.weight
+
+    @property
+    def unit(self) -> Floats:
+        """What losses in the user's units are divided by; 1 for a target that never varies."""
+        return np.where(self.read.units.unit > 0, self.read.units.unit, 1.0)
+
+
+def learn(settings: Any, task: Task, watched: engine.Data | None) -> Fit:
+    """All three steps, for the network and number of threads that an estimator's settings ask for."""
+    held, kept = fitting.parts(task.rows, task.fold)
+    if len(held) == 1:  # nothing would be left to learn from
+        members = [task.make_member(task.rows, seed, recipe.FEWEST) for seed in task.seeds]
+        return fitting.fixed(task.training, members, watched)
+    epochs, left_out, curve = _length(task, held, kept)
+    gain = _gain(task, held, left_out, epochs)
+    members = [task.make_member(task.rows, seed, epochs) for seed in task.seeds]
+    fit = fitting.fixed(task.training, members, watched)
+    history = [fitting.joined(table, curve, _CURVE) for table in fit.history]
+    return _quantified_anew(settings, task, replace(fit, history=history, left_out=left_out, gain=gain))
+
+
+# ---------------------------------------------------------------- length
+
+
+def _length(task: Task, held: list[Rows], kept: list[Rows]) -> tuple[int, tuple[LeftOut, ...], list[tuple[float, ...]]]:
+    """The number of epochs, ensembles trained so long without each fold, and the losses of all that was tried."""
+    enough = np.cumsum([len(rows) for rows in held]) >= recipe.JUDGES
+    judges = int(np.argmax(enough)) + 1 if enough.any() else len(held)
+    searchers, others = task.seeds[: recipe.SEARCHERS], task.seeds[recipe.SEARCHERS :]
+    lengths = recipe.lengths(len(task.rows))
+    tried: list[_Tried] = []
+    bar, tick = fitting.progress(task.training.verbose, "choosing the number of epochs", len(lengths))
+    with bar:
+        for epochs in lengths:
+            ensembles = task.ensembles(kept[:judges], epochs, searchers)
+            left_out = fitting.judged(task.training, task.data, held[:judges], ensembles)
+            tried.append(_Tried(epochs, left_out, *task.losses(left_out)))
+            tick(1)
+    best = min(tried, key=lambda each: each.mean)
+    chosen = [each for each in tried if not each.worse_than(best)][-1]
+    epochs, begun = chosen.epochs, chosen.left_out
+    rest = task.ensembles(kept[:judges], epochs, others) + task.ensembles(kept[judges:], epochs, task.seeds)
+    trained = fitting.judged(task.training, task.data, held, rest)
+    left_out = *map(_together, begun, trained), *trained[judges:]
+    return epochs, left_out, [(each.epochs, each.mean) for each in tried]
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A length, the ensembles that were trained so long, and what they lost on rows left out (n,)."""
+
+    epochs: int
+    left_out: tuple[LeftOut, ...]
+    losses: Floats
+    weight: Floats
+
+    @property
+    def mean(self) -> float:
+        """The loss, weighted."""
+        return float(np.average(self.losses, weights=self.weight))
+
+    def worse_than(self, other: "_Tried") -> bool:
+        """Whether the loss is larger by more than the standard error of the difference, row by row."""
+        difference = self.weight * (self.losses - other.losses) / self.weight.mean()
+        error = difference.std() / np.sqrt(len(difference))
+        return not difference.mean() <= error
+
+
+def _together(some: LeftOut, others: LeftOut) -> LeftOut:
+    """All members that were trained without the same rows."""
+    params = [*some.params, *others.params]
+    return replace(some, params=params, lams=np.concatenate([some.lams, others.lams]))
+
+
+# ---------------------------------------------------------------- gain
+
+
+def _gain(task: Task, held: list[Rows], left_out: tuple[LeftOut, ...], epochs: int) -> float:
+    """What the loss is multiplied with when members know all rows, and not only those of the other folds."""
+    folds, few = len(held), len(held) // 2
+    if folds < 4:
+        return 1.0
+    some = slice(recipe.SEARCHERS)
+    kept = [np.concatenate([held[(k + 1 + j) % folds] for j in range(few)]) for k in range(folds)]
+    by_few = fitting.judged(task.training, task.data, held, task.ensembles(kept, epochs, task.seeds[some]))
+    by_more = tuple(replace(part, params=part.params[some], lams=part.lams[some]) for part in left_out)
+    loss_by_few, loss_by_more = (_Tried(epochs, part, *task.losses(part)).mean for part in (by_few, by_more))
+    if not (0 < loss_by_more < loss_by_few < np.inf):
+        return 1.0
+    alpha = min(np.log(loss_by_few / loss_by_more) / np.log((folds - 1) / few), STEEPEST)
+    return float((1 - 1 / folds) ** alpha)
+
+
+# ---------------------------------------------------------------- quantifiers
+
+
+@dataclass(frozen=True)
+class Given:
+    """The training of quantifiers that learn given losses; names and meanings are those of the estimators."""
+
+    coupling: Any
+    n_jobs: int | None
+    verbose: bool
+    lam: float = recipe.GIVEN_LAM
+    learning_rate: float = recipe.GIVEN_RATE
+    l2: float = recipe.GIVEN_L2
+    batch_size: int = NetworkSettings.batch_size
+    optimizer: str = "adam"
+    momentum: float = 0.9
+    clip: float | None = None
+    dropout: float = 0.0
+
+
+def _quantified_anew(settings: Any, task: Task, fit: Fit) -> Fit:
+    """The same regressors, with quantifiers that learned from the losses on rows left out if these are better."""
+    network, data = task.training.plan.network, task.data
+    held_out = fitting.held_out(fit.left_out, task.read.compare)
+    assert held_out is not None
+    losses = held_out.realised / task.unit
+    mean = float(np.average(losses.mean(axis=1), weights=held_out.weight))
+    if settings.shared_layers or not 0 < mean < np.inf:  # what is shared is the regressor's, and stays
+        return fit
+    Y = np.zeros((len(data.Y), losses.shape[1]), np.float32)
+    Y[held_out.rows] = losses / mean
+    frame = np.tile([0.0, 1.0, 1.0, 1.0], (losses.shape[1], 1))
+    alone = engine.network(
+        network.n_inputs,
+        tuple(settings.hidden),
+        n_outputs=0,
+        n_quantifiers=losses.shape[1],
+        activation=settings.activation,
+    )
+    given = Given(settings.coupling, settings.n_jobs, settings.verbose)
+    of_losses = replace(data, Y=Y, frame=frame)
+    learned = fitting.cross_validated(
+        fitting.training(given, alone, heads.given, task.read.head, len(task.rows)),
+        of_losses,
+        task.rows,
+        task.fold,
+        task.seeds,
+        fitting.member_maker(given, of_losses),
+    )
+
+    def paired(pairs: Any, quantifiers: Any) -> list[NDArray[np.float32]]:
+        return [_paired(network, alone, *both) for both in zip(pairs, quantifiers, strict=True)]
+
+    left_out = tuple(
+        replace(own, params=paired(own.params, others.params), lams=mean * others.lams)
+        for own, others in zip(fit.left_out, learned.left_out, strict=True)
+    )
+    anew = fitting.held_out(left_out, task.read.compare)
+    assert anew is not None
+    if held_out.is_near(WITHIN) and not anew.score < held_out.score:
+        return fit
+    params = np.stack(paired(fit.params, learned.params))
+    return replace(fit, params=params, lams=mean * learned.lams, left_out=left_out)
+
+
+def _paired(
+    network: engine.Network, alone: engine.Network, pair: NDArray[np.float32], quantifier: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """The parameters of a pair, with those of a quantifier in place of its own."""
+    params = pair.copy()
+    for own, other in zip(network.quantifier, alone.matrices, strict=True):
+        own.of(params)[:] = other.of(quantifier)
+        own.bias_of(params)[:] = other.bias_of(quantifier)
+    return params

@@ -1,0 +1,98 @@
+"""The recipe behind lam="auto": every number that is chosen for the user, in one place.
+
+lam = kappa * (running mean of the loss over about an epoch). Small or large is then a question about kappa, which has
+no unit: the regressor gives a region of expected loss e the weight f = ln(1 + lam / e) (Lemma 6.1), which is that of
+least squares for kappa -> infinity, and of maximum likelihood, 1 / e, for kappa -> 0. A region that is not learned yet
+looks like one full of noise, so kappa begins large and falls: first learn everywhere, then let the clean regions count.
+
+With lam the two speeds of section 6 would change, and with the size of the loss; both are divided out (`member`), and
+the penalty on the regressor's weights follows the loss, as it would in a likelihood. So nothing depends on the unit of
+y, nor on how much of it can be explained. `docs/automatic-lambda.md` has the derivation, and what each number is worth.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aleator import theory
+from aleator.couplings import Coupling
+from aleator.engine import Data, Member, Relative
+from aleator.estimators.settings import NetworkSettings
+
+Floats = NDArray[np.float64]
+
+AUTO = "auto"
+
+KAPPA = 30.0, 1.0  # lam over the mean loss, at the beginning and at the end
+RATE = 1e-2  # of Adam at the beginning; falls to 0 like a cosine
+BATCH = 32  # rows a step at least
+L2 = 1.0  # the penalty of one row; for the regressor in units of its loss
+LONGEST = 800  # epochs, but
+WORK = 1_200_000  # no more than this many rows are looked at, if that is at least
+FEWEST = 10  # epochs
+SHORTEST = 3  # epochs that are tried
+TIMES = 3  # each length that is tried is so many times the one before
+JUDGES = 2_000  # rows held out are enough to choose the length
+
+SEARCHERS = 2  # members that do so, and that tell how the loss falls with the number of rows
+
+# Quantifiers that learn given losses, in units of their mean: the defaults of LossQuantifier, see DESIGN.md.
+GIVEN_LAM = 0.1
+GIVEN_RATE = 5e-3
+GIVEN_L2 = 1.0
+
+
+def is_auto(settings: Any) -> bool:
+    """Whether an estimator leaves lam to us."""
+    return isinstance(getattr(settings, "lam", None), str)
+
+
+def learning_rate(settings: Any) -> Any:
+    return _given(settings.learning_rate, RATE if is_auto(settings) else NetworkSettings.learning_rate)
+
+
+def l2(settings: Any) -> float:
+    return float(_given(settings.l2, L2 if is_auto(settings) else NetworkSettings.l2))
+
+
+def batch_size(settings: Any, n_rows: int) -> int:
+    """Rows a step: grows with the root of their number, as the number of steps does."""
+    return int(
+        _given(
+            settings.batch_size,
+            max(BATCH, round(0.7 * math.sqrt(n_rows))) if is_auto(settings) else NetworkSettings.batch_size,
+        )
+    )
+
+
+def lengths(n_rows: int) -> list[int]:
+    """Numbers of epochs to try, rising: the longest, a third of it, a third of that, ..."""
+    tried = [int(np.clip(WORK // n_rows, FEWEST, LONGEST))]
+    while tried[-1] // TIMES >= SHORTEST:
+        tried.append(tried[-1] // TIMES)
+    return tried[::-1]
+
+
+def kappas(epochs: int) -> Floats:
+    """Falls in equal ratios from the first to the last epoch."""
+    begin, end = KAPPA
+    falling: Floats = begin * (end / begin) ** np.linspace(0.0, 1.0, epochs)
+    return falling
+
+
+def member(data: Data, rows: NDArray[np.int64], seed: int, rates: Floats, dropout: float, coupling: Coupling) -> Member:
+    """A member whose lam follows the loss, and whose speeds do not depend on lam.
+
+    At the mean loss the regressor learns as with that loss alone: f is divided by what it is there, ln(1 + kappa), eq.
+    (6.4). The quantifier's gradient is divided by lam.
+    """
+    kappa = kappas(len(rates))
+    speeds = np.column_stack([1 / theory.regressor_speed(1.0, kappa, coupling), 1 / kappa])
+    fall = 0.5 * (1 + np.cos(np.pi * (np.arange(len(rates)) + 0.5) / len(rates)))
+    return Member(data, rows, seed, kappa, rates * fall, dropout, Relative(speeds, coupling.is_exponential))
+
+
+def _given(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value

@@ -1,0 +1,257 @@
+"""lam="auto": its laws, step by step against PyTorch, and what the recipe promises."""
+
+import numpy as np
+import pytest
+import torch
+
+from aleator import PairEnsemble, PairRegressor, engine, losses, metrics, theory
+from aleator.couplings import COUPLINGS, Coupling
+from aleator.engine import kernels
+from aleator.estimators import automatic, fitting, recipe
+from aleator.heads import HEADS
+from test_engine import TorchPair, data, plan_for
+
+# ---------------------------------------------------------------- one step
+
+
+def relative_member(d, epochs, coupling="sigmoid", rate=2e-3):
+    return recipe.member(d, np.arange(len(d.X)), 5, np.full(epochs, rate), 0.0, COUPLINGS[coupling])
+
+
+def obvious(plan, m, d, start, case, epochs):
+    """Losses in units of their running mean, speeds divided out, the regressor's penalty in units of the mean."""
+    pair = TorchPair(plan.network, start, case["hidden"], case["shared"], "relu", case["m"], case["q"])
+    tensors = list(pair.tensors.values())
+    X = torch.tensor(((d.X - d.shift) * d.scale).astype(np.float32))
+    Y, weight = torch.tensor(d.Y), torch.tensor(d.weight.astype(np.float32))
+    steps = -(-len(m.rows) // plan.batch_size)
+    softplus, level = torch.nn.functional.softplus, 1.0
+    velocity = [torch.zeros_like(t) for t in tensors]
+    for epoch in range(epochs):
+        order = m.rows.copy()
+        kernels.shuffle(order, np.uint64(m.seed), epoch)
+        kappa, rate = m.lams[epoch], m.rates[epoch]
+        for s in range(steps):
+            batch = order[s * plan.batch_size : (s + 1) * plan.batch_size]
+            y_r, xi = pair(X[batch])
+            L = (y_r - Y[batch]) ** 2
+            if case["q"] < case["m"]:
+                L = L.sum(axis=1, keepdim=True)
+            lam = kappa * level  # what the paper calls lambda
+            if plan.head.name == "joint-sigmoid":
+                xi = xi + np.log(lam)  # the network says what is expected with lam = 1
+                speed = 1 / np.log1p(kappa)
+                g = softplus(-xi)
+            else:
+                speed = 1 / kappa
+                g = -torch.log(softplus(xi))
+            f = softplus(xi)
+            w = weight[batch][:, None]
+            regressor = speed * (w * f.detach() * L).sum() / len(batch)
+            quantifier = (w * (L.detach() * f + lam * g)).sum() / len(batch) / lam
+            level += (float((w * L.detach()).sum() / w.sum() / L.shape[1]) - level) / steps
+            for name, t in pair.tensors.items():
+                if "bias" not in name:
+                    regressor = regressor + plan.l2 / 2 * (1.0 if name[0] == "q" else level) * (t**2).sum()
+            gradients = torch.autograd.grad(regressor + quantifier, tensors)
+            with torch.no_grad():
+                for t, v, slope in zip(tensors, velocity, gradients, strict=True):
+                    v.mul_(plan.momentum).add_(slope)
+                    t.sub_(rate * (slope + plan.momentum * v))
+    return pair, level
+
+
+@pytest.mark.parametrize(
+    "case",
+    [{}, {"head": "joint-softplus"}, {"hidden": (12, 9)}, {"hidden": (12, 9), "shared": 1}, {"m": 3}, {"m": 2, "q": 2}],
+    ids=str,
+)
+def test_training_is_that_of_pytorch(case):
+    case = {"hidden": (16,), "shared": 0, "m": 1, "q": 1} | case
+    d = data(m=case["m"])
+    plan = plan_for(d, **case, l2=1e-2)
+    m = relative_member(d, 12, plan.head.name.removeprefix("joint-"))
+    run = engine.begin(plan, m)
+    start = run.params.copy()
+    engine.advance(plan, m, run, 12)
+    pair, level = obvious(plan, m, d, start, case, 12)
+    assert run.level[0] == pytest.approx(level, rel=1e-4)
+    for (name, _), w in zip(TorchPair.order(case["hidden"], case["shared"], case["m"], case["q"]), plan.network.matrices, strict=True):  # fmt: skip
+        np.testing.assert_allclose(w.of(run.params), pair.tensors[name].detach().numpy(), atol=1e-4)
+        np.testing.assert_allclose(w.bias_of(run.params), pair.tensors[name + ".bias"].detach().numpy(), atol=1e-4)
+    assert np.abs(run.params - start).max() > 1e-2
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS)
+def test_what_is_settled_is_a_pair_like_any_other(coupling):
+    """The expected loss is the same, read with lam = 1 from the run or with the pair's own lam."""
+    d = data()
+    plan, m = plan_for(d, head=f"joint-{coupling}"), relative_member(d, 5, coupling)
+    run = engine.begin(plan, m)
+    engine.advance(plan, m, run, 5)
+    params, lam = engine.settled(plan, m, run)
+    assert lam == pytest.approx(recipe.KAPPA[1] * run.level[0])
+    before, after = (engine.forward(plan.network, p, d.X, d.shift, d.scale)[1] for p in (run.params, params))
+    head = HEADS[f"joint-{coupling}"]
+    e = head.expected_loss(before, engine.lam_of(m, run))
+    np.testing.assert_allclose(head.expected_loss(after, lam), e, rtol=1e-5)
+
+
+def test_a_run_can_be_resumed():
+    d = data()
+    plan, m = plan_for(d), relative_member(d, 9)
+    whole, parts = engine.begin(plan, m), engine.begin(plan, m)
+    engine.advance(plan, m, whole, 9)
+    for _ in range(3):
+        engine.advance(plan, m, parts, 3)
+    assert whole.params.tobytes() == parts.params.tobytes()
+    assert whole.level.tobytes() == parts.level.tobytes()
+
+
+def test_speeds_do_not_depend_on_lam():
+    """By section 6: at the mean loss the regressor learns as without a quantifier, whatever kappa is."""
+    own = Coupling("own", lambda x: np.exp(x / 2), lambda x: np.exp(-x / 2), lambda x: np.exp(x / 2) / 2, lambda x: -np.exp(-x / 2) / 2)  # fmt: skip
+    for coupling in (*COUPLINGS.values(), own):
+        m = recipe.member(data(), np.arange(9), 0, np.ones(20), 0.0, coupling)
+        speed = theory.regressor_speed(1.0, m.lams, coupling)
+        np.testing.assert_allclose(m.relative.speeds[:, 0] * speed, 1.0)
+        np.testing.assert_allclose(m.relative.speeds[:, 1] * m.lams, 1.0)
+    assert COUPLINGS["sigmoid"].is_exponential
+    assert own.is_exponential
+    assert not COUPLINGS["softplus"].is_exponential
+
+
+def test_the_sigmoid_lies_between_least_squares_and_likelihood():
+    """The weight ln(1 + kappa / e) over that at e = 1: 1 for a large kappa, 1 / e for a small one."""
+    e = np.array([0.1, 1.0, 10.0])
+    for kappa, weight in ((1e12, np.ones(3)), (1e-6, 1 / e)):
+        f = theory.regressor_speed(e, kappa) / theory.regressor_speed(1.0, kappa)
+        np.testing.assert_allclose(f, weight, rtol=0.1)
+
+
+# ---------------------------------------------------------------- the recipe
+
+
+def test_lengths_rise_to_what_the_table_allows():
+    for n in (2, 100, 1_500, 1_501, 20_000, 10_000_000):
+        lengths = recipe.lengths(n)
+        assert lengths == sorted(set(lengths))
+        assert recipe.FEWEST <= lengths[-1] <= recipe.LONGEST
+        assert lengths[-1] == recipe.FEWEST or n * lengths[-1] <= recipe.WORK
+        assert lengths[0] < recipe.TIMES * recipe.SHORTEST + recipe.TIMES
+    kappa = recipe.kappas(7)
+    assert (kappa[0], kappa[-1]) == pytest.approx(recipe.KAPPA)
+    np.testing.assert_allclose(np.diff(np.log(kappa)), np.log(kappa[1] / kappa[0]))
+
+
+def test_none_is_what_goes_with_lam():
+    by_name = PairRegressor(lam=0.2, learning_rate=2e-3, l2=0.1, batch_size=64, epochs=5)
+    X, y = table(200)
+    assert PairRegressor(lam=0.2, epochs=5).fit(X, y).params_.tobytes() == by_name.fit(X, y).params_.tobytes()
+    by_name = PairRegressor(learning_rate=recipe.RATE, l2=recipe.L2, batch_size=recipe.BATCH, epochs=5)
+    assert PairRegressor(epochs=5).fit(X, y).params_.tobytes() == by_name.fit(X, y).params_.tobytes()
+
+
+def table(n, seed=0, columns=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, columns))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * np.abs(X[:, 2]) * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+@pytest.mark.parametrize("size", [1e6, 1e-6])
+def test_the_unit_of_y_does_not_matter(loss, size):
+    X, y = table(150)
+    power = 2 if loss == "squared" else 1
+    one, other = (PairEnsemble(3, loss=loss).fit(X, c * y).predict_uncertainty(X) for c in (1.0, size))
+    np.testing.assert_allclose(other.mean, size * one.mean, rtol=1e-5, atol=1e-6 * size)
+    np.testing.assert_allclose(other.expected_loss, size**power * one.expected_loss, rtol=1e-5)
+    np.testing.assert_array_equal(np.argsort(other.expected_loss), np.argsort(one.expected_loss))
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_the_scale_is_right_on_new_rows(loss):
+    X, y = table(300, columns=8)
+    Z, z = table(4000, seed=1, columns=8)
+    said = PairEnsemble(loss=loss).fit(X, y).predict_uncertainty(Z)
+    assert said.expected_loss.mean() == pytest.approx(losses.get(loss)(z, said.mean).mean(), rel=0.25)
+
+
+def test_quantifiers_that_learn_anew_know_better():
+    """Of 150 rows with 10 columns a long training fits the noise; what it then expects is worth little."""
+    X, y = table(150, columns=10)
+    Z, z = table(4000, seed=1, columns=10)
+    area = {}
+    for epochs in (None, 400):
+        said = PairEnsemble(3, epochs=epochs).fit(X, y).predict_uncertainty(Z)
+        each = losses.squared(z, said.mean) / said.expected_loss + np.log(said.expected_loss)
+        area[epochs] = each.mean()
+    assert area[None] < area[400] - 1
+
+
+def test_more_rows_are_worth_more_where_there_is_no_noise():
+    """L ~ n^-alpha: alpha is near zero for noise alone, and large for a smooth function."""
+    X, _ = table(200)
+    noise = np.random.default_rng(2).normal(size=200)
+    gains = {}
+    for name, target in (("noise", noise), ("function", np.sin(2 * X[:, 0]) + X[:, 1])):
+        model = PairRegressor()
+        lesson = model._prepare(X, target, None)
+        gains[name] = model._fit(lesson, None).gain
+    assert gains["noise"] > 0.9
+    assert 0.8**automatic.STEEPEST <= gains["function"] < 0.9
+
+
+def test_ties_go_to_the_longer_training():
+    rows = np.ones(100)
+    short, long = (automatic._Tried(k, (), np.random.default_rng(k).exponential(size=100), rows) for k in (1, 2))
+    best, other = sorted((short, long), key=lambda each: each.mean)
+    assert not best.worse_than(best)
+    assert automatic._Tried(3, (), best.losses + 1e-9, rows).worse_than(best)  # a difference that is always there
+    assert automatic._Tried(3, (), other.losses + 10, rows).worse_than(best)
+
+
+def test_shared_layers_keep_their_quantifier():
+    """What is shared is the regressor's too, so nothing is learned anew."""
+    X, y = table(120)
+    model = PairRegressor(hidden=(8, 8), shared_layers=1).fit(X, y)
+    assert np.isfinite(model.predict_loss(X)).all()
+    epochs = int(model.n_epochs_[0])
+    assert model.params_.tobytes() == PairRegressor(hidden=(8, 8), shared_layers=1, epochs=epochs).fit(X, y).params_.tobytes()  # fmt: skip
+
+
+def test_the_regressor_stays_when_its_quantifier_learns_anew():
+    X, y = table(120)
+    model = PairRegressor().fit(X, y)
+    epochs = int(model.n_epochs_[0])
+    np.testing.assert_array_equal(model.predict(X), PairRegressor(epochs=epochs).fit(X, y).predict(X))
+
+
+def test_history_tells_the_losses_of_all_lengths():
+    X, y = table(120)
+    history = PairRegressor().fit(X, y).history_
+    tried = history.dropna(subset="cv_loss")
+    assert list(tried["epoch"]) == recipe.lengths(120)
+    assert (tried["cv_loss"] > 0).all()
+
+
+def test_auto_is_as_good_as_a_lam_that_was_chosen():
+    """Not a proof, a guard: the area under the rejection curve is not far above that of the best of four lams."""
+    X, y = table(400)
+    Z, z = table(3000, seed=1)
+
+    def area(**settings):
+        said = PairEnsemble(3, **settings).fit(X, y).predict_uncertainty(Z)
+        return metrics.rejection_auc(z, said.mean, said.expected_loss, "rmse")
+
+    assert area() < 1.1 * min(area(lam=lam) for lam in (0.05, 0.2, 1.0, 5.0))
+
+
+def test_a_fit_holds_what_it_says():
+    X, y = table(90)
+    model = PairEnsemble(3)
+    fit = model._fit(model._prepare(X, y, None), None)
+    assert isinstance(fit, fitting.Fit)
+    assert sorted(np.concatenate([part.rows for part in fit.left_out])) == list(range(90))
+    assert all(len(part.params) == 3 == len(part.lams) for part in fit.left_out)
+    assert 0 < fit.gain <= 1
