@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from scipy import stats
+from sklearn.datasets import load_diabetes
 
 from aleator import PairEnsemble, datasets
 from aleator.cli import commands
 from aleator.datasets import Dataset
 from aleator.metrics import rejection_auc
 from aleator.paper import backends, figures_real, protocol, records, results, run, section8, tables, tuning
-from aleator.paper.protocol import METHODS, PUBLISHED, SETS, Trial, fold, published_settings
+from aleator.paper.protocol import METHODS, PUBLISHED, SETS, Trial, fold, published, published_settings
 from aleator.paper.records import Record, Store
 from aleator.paper.section8 import Request
 
@@ -75,6 +76,23 @@ def test_published_settings():
                 model = Trial(name, objective, method, 7, published_settings(name, objective, method)).model()
                 assert model.random_state == 7
                 assert model.loss == loss
+
+
+def test_published_settings_are_a_preset():
+    X, y = load_diabetes(return_X_y=True)
+    model = published("yacht", objective="mae")
+    expected = published_settings("yacht", "mae", "ens_pair")
+    assert type(model).__name__ == "PairEnsemble" and model.loss == "absolute"
+    assert {name: model.get_params()[name] for name in expected} == expected
+    assert model.set_params(epochs=2).fit(X, y).predict(X).shape == y.shape
+    assert type(published("boston", "ens_ml")).__name__ == "MeanVarianceEnsemble"
+    for given, message in (
+        (("bostom",), "no dataset 'bostom': did you mean 'boston'"),
+        (("boston", "ens"), "no method 'ens'"),
+        (("boston", "ml", "mse"), "no objective 'mse'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            published(*given)
 
 
 def test_folds_are_the_recipe():

@@ -26,6 +26,7 @@ from aleator.baselines import (
     SVGDRegressor,
 )
 from aleator.datasets import Dataset
+from aleator.names import suggestion
 
 Floats = NDArray[np.floating[Any]]
 Rows = NDArray[np.int64]
@@ -128,6 +129,18 @@ def published_settings(dataset: str, objective: str, method: str) -> dict[str, A
     chosen = PUBLISHED["hyperparameters"][objective][known][family] if family else {}
     settings = {"hidden": (PUBLISHED["hidden"][known],), "batch_size": PUBLISHED["batch_size"][known], **chosen}
     return settings | ({"dropout": 0.0} if METHODS[method].ensemble else {})
+
+
+def published(dataset: str, method: str = "ens_pair", objective: str = "rmse") -> Any:
+    """A model with the paper's settings for one of its data sets, not fitted: `published("boston").fit(X, y)`."""
+    for what, given, known in (
+        ("dataset", dataset, [*SETS, *BORROWED]),
+        ("method", method, list(METHODS)),
+        ("objective", objective, list(OBJECTIVES)),
+    ):
+        if given not in known:
+            raise ValueError(f"no {what} {given!r}{suggestion(given, known)}")
+    return METHODS[method].model(OBJECTIVES[objective], published_settings(dataset, objective, method))
 
 
 # ---------------------------------------------------------------- trials
