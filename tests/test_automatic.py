@@ -15,7 +15,8 @@ from test_engine import TorchPair, data, plan_for
 
 
 def relative_member(d, epochs, coupling="sigmoid", rate=2e-3):
-    return recipe.member(d, np.arange(len(d.X)), 5, np.full(epochs, rate), 0.0, COUPLINGS[coupling])
+    kappa = recipe.falling(recipe.KAPPA, epochs)
+    return recipe.member(d, np.arange(len(d.X)), 5, kappa, np.full(epochs, rate), 0.0, COUPLINGS[coupling])
 
 
 def obvious(plan, m, d, start, case, epochs):
@@ -112,7 +113,7 @@ def test_speeds_do_not_depend_on_lam():
     """By section 6: at the mean loss the regressor learns as without a quantifier, whatever kappa is."""
     own = Coupling("own", lambda x: np.exp(x / 2), lambda x: np.exp(-x / 2), lambda x: np.exp(x / 2) / 2, lambda x: -np.exp(-x / 2) / 2)  # fmt: skip
     for coupling in (*COUPLINGS.values(), own):
-        m = recipe.member(data(), np.arange(9), 0, np.ones(20), 0.0, coupling)
+        m = recipe.member(data(), np.arange(9), 0, recipe.falling((30, 1), 20), np.ones(20), 0.0, coupling)
         speed = theory.regressor_speed(1.0, m.lams, coupling)
         np.testing.assert_allclose(m.relative.speeds[:, 0] * speed, 1.0)
         np.testing.assert_allclose(m.relative.speeds[:, 1] * m.lams, 1.0)
@@ -139,7 +140,7 @@ def test_lengths_rise_to_what_the_table_allows():
         assert recipe.FEWEST <= lengths[-1] <= recipe.LONGEST
         assert lengths[-1] == recipe.FEWEST or n * lengths[-1] <= recipe.WORK
         assert lengths[0] < recipe.TIMES * recipe.SHORTEST + recipe.TIMES
-    kappa = recipe.kappas(7)
+    kappa = recipe.falling(recipe.KAPPA, 7)
     assert (kappa[0], kappa[-1]) == pytest.approx(recipe.KAPPA)
     np.testing.assert_allclose(np.diff(np.log(kappa)), np.log(kappa[1] / kappa[0]))
 
@@ -198,8 +199,7 @@ def test_more_rows_are_worth_more_where_there_is_no_noise():
         model = PairRegressor()
         lesson = model._prepare(X, target, None)
         gains[name] = model._fit(lesson, None).gain
-    assert gains["noise"] > 0.9
-    assert 0.8**automatic.STEEPEST <= gains["function"] < 0.9
+    assert gains["noise"] > 0.97 > gains["function"] >= 0.9**recipe.STEEPEST
 
 
 def test_ties_go_to_the_longer_training():

@@ -4,13 +4,17 @@
    whose loss on the rows left out is within a standard error of the best: members of an ensemble may follow the noise,
    each its own way. Each is a training of its own: lam and rate fall over its length. All lengths are tried, for a
    loss that rises may fall again.
-2. **Gain.** Members that answer know all rows, those that were judged four fifths of them. How the loss falls with the
-   number of rows is learned from members that know two fifths, and the rest extrapolated: L(n) = C n^-alpha.
-3. **Quantifiers anew.** On its own rows a regressor's losses are too small, most where it could follow the noise, and a
+2. **Giving up.** The longest is tried with lam small from the start: what is noisy is then given up for the sake of
+   what is clean. It is taken if it makes the typical loss, the geometric mean, clearly smaller.
+3. **Gain.** Members that answer know all rows, those that were judged nine tenths of them, or four fifths. How the
+   loss falls with the number of rows is learned from members that know half of that, and the rest extrapolated:
+   L(n) = C n^-alpha.
+4. **Quantifiers anew.** On its own rows a regressor's losses are too small, most where it could follow the noise, and a
    quantifier trained beside it says so. The regressors stay; the quantifiers learn again, from the losses on rows left
    out (sec. 9 of the paper), and take the place of the others if they are better on rows left out once more.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +30,7 @@ from aleator.estimators.settings import NetworkSettings
 
 Floats = NDArray[np.float64]
 
-STEEPEST = 2.0  # alpha of the learning curve
+LEAST = 1e-12  # loss, in units of the networks, that is told from none
 WITHIN = 100.0  # a quantifier whose scale is wrong by more than this factor is replaced anyway
 _CURVE = ["epoch", "cv_loss"]
 
@@ -42,6 +46,7 @@ class Task:
     fold: NDArray[np.int64]
     seeds: list[int]
     make_member: MakeMember
+    make_clean_first: MakeMember  # members that give noisy regions up
 
     def ensembles(self, kept: Sequence[Rows], epochs: int, seeds: Sequence[int]) -> list[list[engine.Member]]:
         """Members for each of these sets of rows."""
@@ -60,12 +65,12 @@ class Task:
 
 
 def learn(settings: Any, task: Task, watched: engine.Data | None) -> Fit:
-    """All three steps, for the network and number of threads that an estimator's settings ask for."""
+    """All four steps, for the network and number of threads that an estimator's settings ask for."""
     held, kept = fitting.parts(task.rows, task.fold)
     if len(held) == 1:  # nothing would be left to learn from
         members = [task.make_member(task.rows, seed, recipe.FEWEST) for seed in task.seeds]
         return fitting.fixed(task.training, members, watched)
-    epochs, left_out, curve = _length(task, held, kept)
+    task, epochs, left_out, curve = _searched(task, held, kept)
     gain = _gain(task, held, left_out, epochs)
     members = [task.make_member(task.rows, seed, epochs) for seed in task.seeds]
     fit = fitting.fixed(task.training, members, watched)
@@ -73,30 +78,41 @@ def learn(settings: Any, task: Task, watched: engine.Data | None) -> Fit:
     return _quantified_anew(settings, task, replace(fit, history=history, left_out=left_out, gain=gain))
 
 
-# ---------------------------------------------------------------- length
+# ---------------------------------------------------------------- length, and giving up
 
 
-def _length(task: Task, held: list[Rows], kept: list[Rows]) -> tuple[int, tuple[LeftOut, ...], list[tuple[float, ...]]]:
-    """The number of epochs, ensembles trained so long without each fold, and the losses of all that was tried."""
+def _searched(
+    task: Task, held: list[Rows], kept: list[Rows]
+) -> tuple[Task, int, tuple[LeftOut, ...], list[tuple[float, ...]]]:
+    """The task as it is to be done, the number of epochs, and ensembles trained so without each fold.
+
+    Last, the numbers of epochs that were tried, with their losses.
+    """
     enough = np.cumsum([len(rows) for rows in held]) >= recipe.JUDGES
     judges = int(np.argmax(enough)) + 1 if enough.any() else len(held)
     searchers, others = task.seeds[: recipe.SEARCHERS], task.seeds[recipe.SEARCHERS :]
     lengths = recipe.lengths(len(task.rows))
-    tried: list[_Tried] = []
-    bar, tick = fitting.progress(task.training.verbose, "choosing the number of epochs", len(lengths))
+    bar, tick = fitting.progress(task.training.verbose, "choosing the number of epochs", len(lengths) + 1)
+
+    def attempt(task: Task, epochs: int) -> _Tried:
+        ensembles = task.ensembles(kept[:judges], epochs, searchers)
+        left_out = fitting.judged(task.training, task.data, held[:judges], ensembles)
+        tick(1)
+        return _Tried(epochs, left_out, *task.losses(left_out))
+
+    clean_first = replace(task, make_member=task.make_clean_first)
     with bar:
-        for epochs in lengths:
-            ensembles = task.ensembles(kept[:judges], epochs, searchers)
-            left_out = fitting.judged(task.training, task.data, held[:judges], ensembles)
-            tried.append(_Tried(epochs, left_out, *task.losses(left_out)))
-            tick(1)
+        tried = [attempt(task, epochs) for epochs in lengths]
+        giving_up = attempt(clean_first, lengths[-1])
     best = min(tried, key=lambda each: each.mean)
     chosen = [each for each in tried if not each.worse_than(best)][-1]
-    epochs, begun = chosen.epochs, chosen.left_out
+    if giving_up.typically_better_than(chosen):
+        task, chosen = clean_first, giving_up
+    epochs = chosen.epochs
     rest = task.ensembles(kept[:judges], epochs, others) + task.ensembles(kept[judges:], epochs, task.seeds)
     trained = fitting.judged(task.training, task.data, held, rest)
-    left_out = *map(_together, begun, trained), *trained[judges:]
-    return epochs, left_out, [(each.epochs, each.mean) for each in tried]
+    left_out = *map(_together, chosen.left_out, trained), *trained[judges:]
+    return task, epochs, left_out, [(each.epochs, each.mean) for each in tried]
 
 
 @dataclass(frozen=True)
@@ -115,9 +131,23 @@ class _Tried:
 
     def worse_than(self, other: "_Tried") -> bool:
         """Whether the loss is larger by more than the standard error of the difference, row by row."""
-        difference = self.weight * (self.losses - other.losses) / self.weight.mean()
-        error = difference.std() / np.sqrt(len(difference))
-        return not difference.mean() <= error
+        mean, error = self._mean_and_error(self.losses - other.losses)
+        return not mean <= error
+
+    def typically_better_than(self, other: "_Tried") -> bool:
+        """Whether the geometric mean of the loss is clearly smaller, and that beyond doubt."""
+        mean, error = self._mean_and_error(np.log(_seen(self.losses)) - np.log(_seen(other.losses)))
+        return mean + recipe.BEYOND_DOUBT * error < math.log(recipe.TYPICAL_LOSS)
+
+    def _mean_and_error(self, values: Floats) -> tuple[float, float]:
+        """The weighted mean of a value a row, and its standard error."""
+        weighted = self.weight * values / self.weight.mean()
+        return float(weighted.mean()), float(weighted.std() / np.sqrt(len(weighted)))
+
+
+def _seen(losses: Floats) -> Floats:
+    """Losses no smaller than single precision can tell from 0."""
+    return np.maximum(losses, LEAST)
 
 
 def _together(some: LeftOut, others: LeftOut) -> LeftOut:
@@ -141,7 +171,7 @@ def _gain(task: Task, held: list[Rows], left_out: tuple[LeftOut, ...], epochs: i
     loss_by_few, loss_by_more = (_Tried(epochs, part, *task.losses(part)).mean for part in (by_few, by_more))
     if not (0 < loss_by_more < loss_by_few < np.inf):
         return 1.0
-    alpha = min(np.log(loss_by_few / loss_by_more) / np.log((folds - 1) / few), STEEPEST)
+    alpha = min(np.log(loss_by_few / loss_by_more) / np.log((folds - 1) / few), recipe.STEEPEST)
     return float((1 - 1 / folds) ** alpha)
 
 

@@ -87,14 +87,15 @@ def training(settings: Any, network: Network, loss: Loss, head: Head, n_rows: in
     return Training(plan, replace(plan, head=judge), threads(settings.n_jobs), settings.verbose)
 
 
-def member_maker(settings: Any, data: Data) -> MakeMember:
-    """Members that learn from `data` with an estimator's rates, lams and dropout."""
+def member_maker(settings: Any, data: Data, kappa: tuple[float, float] = recipe.KAPPA) -> MakeMember:
+    """Members that learn from `data` with an estimator's rates, lams and dropout; lam="auto" follows `kappa`."""
 
     def make_member(rows: Rows, seed: int, epochs: int) -> Member:
         rates = schedule("learning_rate", recipe.learning_rate(settings), epochs)
         lam = getattr(settings, "lam", 1.0)
         if recipe.is_auto(settings):
-            return recipe.member(data, rows, seed, rates, settings.dropout, couplings.get(settings.coupling))
+            coupling = couplings.get(settings.coupling)
+            return recipe.member(data, rows, seed, recipe.falling(kappa, epochs), rates, settings.dropout, coupling)
         return Member(data, rows, seed, schedule("lam", lam, epochs), rates, settings.dropout)
 
     return make_member
@@ -367,19 +368,24 @@ def parts(rows: Rows, fold: NDArray[np.int64]) -> tuple[list[Rows], list[Rows]]:
     return [rows[fold == k] for k in folds], [rows[fold != k] for k in folds]
 
 
-def random_folds(n: int, seed: int) -> NDArray[np.int64]:
-    """The fold, one of up to five, of each of `n` rows, by chance and as equal in size as can be."""
+def n_folds(settings: Any, n_rows: int) -> int:
+    """How many an estimator leaves out in turn."""
+    return recipe.MANY_FOLDS if recipe.is_auto(settings) and n_rows < recipe.MANY_ROWS else FOLDS
+
+
+def random_folds(n: int, seed: int, folds: int = FOLDS) -> NDArray[np.int64]:
+    """The fold, one of up to `folds`, of each of `n` rows, by chance and as equal in size as can be."""
     fold = np.empty(n, np.int64)
-    fold[np.random.default_rng([seed, 1]).permutation(n)] = np.arange(n) % min(FOLDS, n)
+    fold[np.random.default_rng([seed, 1]).permutation(n)] = np.arange(n) % min(folds, n)
     return fold
 
 
-def group_folds(groups: NDArray[Any], seed: int) -> NDArray[np.int64]:
-    """The fold, one of up to five, of each row, by chance for each group."""
+def group_folds(groups: NDArray[Any], seed: int, folds: int = FOLDS) -> NDArray[np.int64]:
+    """The fold, one of up to `folds`, of each row, by chance for each group."""
     names, member = np.unique(groups, return_inverse=True)
     if len(names) < 2:
         raise ValueError("all rows are of one group; to hold out one group in turn there must be at least two.")
-    return random_folds(len(names), seed)[member]
+    return random_folds(len(names), seed, folds)[member]
 
 
 def _cooled(make_member: MakeMember, rows: Rows, seed: int, epochs: int) -> Member:

@@ -131,10 +131,11 @@ class NetworkRegressor(QuantifiedRegressor):
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
         self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
         training = fitting.training(self, network, loss, head, len(learned.rows))
+        n_folds = fitting.n_folds(self, len(learned.rows))
         if groups is None:
-            fold = fitting.random_folds(len(learned.rows), seeds[0])
+            fold = fitting.random_folds(len(learned.rows), seeds[0], n_folds)
         else:
-            fold = fitting.group_folds(groups_of_rows(groups, len(y))[learned.rows], seeds[0])
+            fold = fitting.group_folds(groups_of_rows(groups, len(y))[learned.rows], seeds[0], n_folds)
         return Lesson(learned, fold, training, seeds)
 
     def _learn_encoding(self, X: Any, y: Any, sample_weight: Any, groups: Any, seed: int) -> Floats:
@@ -144,7 +145,8 @@ class NetworkRegressor(QuantifiedRegressor):
         if not hasattr(self, "n_features_in_") and np.ndim(X) == 2:
             self.n_features_in_ = int(np.shape(X)[1])
         Y = columns(targets(y, n_rows))
-        fold = None if groups is None else fitting.group_folds(groups_of_rows(groups, n_rows), seed)
+        n_folds = fitting.n_folds(self, n_rows)
+        fold = None if groups is None else fitting.group_folds(groups_of_rows(groups, n_rows), seed, n_folds)
         if sample_weight is None or np.shape(sample_weight) != (n_rows,) or (np.asarray(sample_weight) != 0).all():
             self.encoder_, encoded = encoding.learned(self.encoder, X, _mixed(Y), fold)
             return encoded
@@ -215,7 +217,8 @@ class NetworkRegressor(QuantifiedRegressor):
             return fitting.stopped_early(training, members, watched or data, held, self.patience)
         if self.epochs is None and recipe.is_auto(self):
             read = Readout(self.network_, self._head(), losses.get(self.loss), self.scaling_, self.units_)
-            task = automatic.Task(training, read, data, rows, lesson.fold, seeds, make_member)
+            clean_first = fitting.member_maker(self, data, recipe.CLEAN_FIRST)
+            task = automatic.Task(training, read, data, rows, lesson.fold, seeds, make_member, clean_first)
             return automatic.learn(self, task, watched)
         if self.epochs is None:
             return fitting.cross_validated(training, data, rows, lesson.fold, seeds, make_member, watched, self.judges)

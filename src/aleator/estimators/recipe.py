@@ -4,6 +4,7 @@ lam = kappa * (running mean of the loss over about an epoch). Small or large is 
 no unit: the regressor gives a region of expected loss e the weight f = ln(1 + lam / e) (Lemma 6.1), which is that of
 least squares for kappa -> infinity, and of maximum likelihood, 1 / e, for kappa -> 0. A region that is not learned yet
 looks like one full of noise, so kappa begins large and falls: first learn everywhere, then let the clean regions count.
+Where part of the table is hopeless, it is better given up from the start (`CLEAN_FIRST`), which has to prove itself.
 
 With lam the two speeds of section 6 would change, and with the size of the loss; both are divided out (`member`), and
 the penalty on the regressor's weights follows the loss, as it would in a likelihood. So nothing depends on the unit of
@@ -25,18 +26,23 @@ Floats = NDArray[np.float64]
 
 AUTO = "auto"
 
-KAPPA = 30.0, 1.0  # lam over the mean loss, at the beginning and at the end
+KAPPA = 100.0, 0.01  # lam over the mean loss, at the beginning and at the end
+CLEAN_FIRST = 1e-3, 1e-3  # the same, where noisy regions are given up, which must make
+TYPICAL_LOSS = 0.8  # of the typical (geometric mean) loss on rows left out,
+BEYOND_DOUBT = 3.0  # by so many standard errors
 RATE = 1e-2  # of Adam at the beginning; falls to 0 like a cosine
 BATCH = 32  # rows a step at least
 L2 = 1.0  # the penalty of one row; for the regressor in units of its loss
 LONGEST = 800  # epochs, but
-WORK = 1_200_000  # no more than this many rows are looked at, if that is at least
+WORK = 2_400_000  # no more than this many rows are looked at, if that is at least
 FEWEST = 10  # epochs
 SHORTEST = 3  # epochs that are tried
 TIMES = 3  # each length that is tried is so many times the one before
 JUDGES = 2_000  # rows held out are enough to choose the length
-
 SEARCHERS = 2  # members that do so, and that tell how the loss falls with the number of rows
+MANY_FOLDS = 10  # are left out in turn, so that as many rows as can be are learned from, of tables of less than
+MANY_ROWS = 2_000
+STEEPEST = 1.0  # alpha of L(n) = C n^-alpha at most: a model that fits learns no faster
 
 # Quantifiers that learn given losses, in units of their mean: the defaults of LossQuantifier, see DESIGN.md.
 GIVEN_LAM = 0.1
@@ -75,20 +81,21 @@ def lengths(n_rows: int) -> list[int]:
     return tried[::-1]
 
 
-def kappas(epochs: int) -> Floats:
-    """Falls in equal ratios from the first to the last epoch."""
-    begin, end = KAPPA
-    falling: Floats = begin * (end / begin) ** np.linspace(0.0, 1.0, epochs)
-    return falling
+def falling(kappa: tuple[float, float], epochs: int) -> Floats:
+    """In equal ratios from the first to the last epoch."""
+    begin, end = kappa
+    values: Floats = begin * (end / begin) ** np.linspace(0.0, 1.0, epochs)
+    return values
 
 
-def member(data: Data, rows: NDArray[np.int64], seed: int, rates: Floats, dropout: float, coupling: Coupling) -> Member:
-    """A member whose lam follows the loss, and whose speeds do not depend on lam.
+def member(
+    data: Data, rows: NDArray[np.int64], seed: int, kappa: Floats, rates: Floats, dropout: float, coupling: Coupling
+) -> Member:
+    """A member whose lam is kappa (epochs,) times the loss, and whose speeds do not depend on lam.
 
     At the mean loss the regressor learns as with that loss alone: f is divided by what it is there, ln(1 + kappa), eq.
     (6.4). The quantifier's gradient is divided by lam.
     """
-    kappa = kappas(len(rates))
     speeds = np.column_stack([1 / theory.regressor_speed(1.0, kappa, coupling), 1 / kappa])
     fall = 0.5 * (1 + np.cos(np.pi * (np.arange(len(rates)) + 0.5) / len(rates)))
     return Member(data, rows, seed, kappa, rates * fall, dropout, Relative(speeds, coupling.is_exponential))

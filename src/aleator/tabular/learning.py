@@ -18,8 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from aleator import losses, metrics
-from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder
-from aleator.estimators.fitting import FOLDS
+from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder, fitting
 from aleator.names import suggestion
 from aleator.tables import Schema, Source, infer
 from aleator.tabular.advice import warnings_of, without_target
@@ -221,7 +220,7 @@ def candidate(name: str, request: Request, n_rows: int) -> Any:
         raise ImportError(f"--model {name} needs skops to be saved: pip install 'aleator[files]'.")
     regressor = _boosting(request) if name == "boosting" else _forest(request)
     # out-of-fold losses are those of a regressor with fewer rows: with few of them take more folds
-    folds = 20 if n_rows < 500 else 10 if n_rows < 2000 else FOLDS
+    folds = 20 if n_rows < 500 else 10 if n_rows < 2000 else fitting.FOLDS
     return LossQuantifier(make_pipeline(TableEncoder(), regressor), cv=min(folds, n_rows // 2), **given)
 
 
@@ -264,12 +263,15 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
     names = [name for name in COMPARED if can_keep_trees() or name == "ensemble"]
     if len(X) > MOST_FOR_FOREST:
         names = [name for name in names if name != "forest"]
+    n_folds = fitting.n_folds(candidate("ensemble", request, len(X)), len(X))
     models, rows = {}, {}
     for name in names:
         say(f"comparing {', '.join(names)}: fitting {name}")
         model = candidate(name, request, len(X))
         if isinstance(model, LossQuantifier):
-            model.set_params(cv=min(model.cv, FOLDS))  # as many as the ensemble leaves out: all learn from as many rows
+            model.set_params(
+                cv=min(model.cv, n_folds)
+            )  # as many as the ensemble leaves out: all learn from as many rows
         models[name] = _fitted(model, X, y, groups)
         judged = models[name].out_of_fold_
         curve = metrics.rejection_curve(judged["loss"], 0.0 * judged["loss"], judged["expected_loss"], "mae")
@@ -278,7 +280,7 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
     table = pd.DataFrame.from_dict(rows, orient="index").sort_values("rejection_auc", kind="stable")
     best = str(table.index[0])
     again = candidate(best, request, len(X))
-    if isinstance(again, LossQuantifier) and again.cv > FOLDS:
+    if isinstance(again, LossQuantifier) and again.cv > n_folds:
         say(f"fitting {best} with more folds")
         return table, _fitted(again, X, y, groups)
     return table, models[best]
