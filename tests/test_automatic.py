@@ -1,5 +1,7 @@
 """lam="auto": its laws, step by step against PyTorch, and what the recipe promises."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from aleator.couplings import COUPLINGS, Coupling
 from aleator.engine import kernels
 from aleator.estimators import automatic, fitting, recipe
 from aleator.heads import HEADS
+from aleator.paper.synthetic import GRID, NETWORK, Curve, Setting, said
 from test_engine import TorchPair, data, plan_for
 
 # ---------------------------------------------------------------- one step
@@ -209,6 +212,56 @@ def test_ties_go_to_the_longer_training():
     assert not best.worse_than(best)
     assert automatic._Tried(3, (), best.losses + 1e-9, rows).worse_than(best)  # a difference that is always there
     assert automatic._Tried(3, (), other.losses + 10, rows).worse_than(best)
+
+
+def test_giving_up_must_prove_itself():
+    """The geometric mean on rows left out must be clearly smaller, and by more than chance can make it."""
+    rng = np.random.default_rng(0)
+
+    def tried(losses, weight=None):
+        return automatic._Tried(1, (), losses, np.ones(len(losses)) if weight is None else weight)
+
+    usual = rng.exponential(size=1000)
+    assert tried(0.7 * usual).typically_better_than(tried(usual))  # 0.7 < 0.8, without any doubt
+    assert not tried(0.85 * usual).typically_better_than(tried(usual))  # better, but not clearly
+    noisy = 0.7 * usual * np.exp(2 * rng.normal(size=1000))  # a standard error of 0.06: -0.36 + 0.19 > ln 0.8
+    assert not tried(noisy).typically_better_than(tried(usual))
+    clean_better = np.where(np.arange(1000) < 800, 0.01 * usual, 9 * usual)  # the mean is larger, and that is no matter
+    assert tried(clean_better).mean > tried(usual).mean
+    assert tried(clean_better).typically_better_than(tried(usual))
+    only_last = np.where(np.arange(1000) < 800, 0.0, 1.0)  # weights decide whose loss counts
+    assert not tried(clean_better, only_last).typically_better_than(tried(usual, only_last))
+    assert not tried(np.zeros(10)).typically_better_than(tried(np.zeros(10)))
+
+
+def test_two_strips_are_given_up():
+    """lam that is small from the start fits the clean regions; where it does not prove itself, they are blurred."""
+    setting = Setting(0.2, seed=100)
+    data = setting.data()
+
+    def error():
+        model = PairRegressor(**NETWORK, random_state=setting.seed).fit(data.X, data.y)
+        return Curve(setting, 1, *said(model, GRID)).error
+
+    given_up = error()
+    with mock.patch.object(recipe, "TYPICAL_LOSS", 1e-30):
+        blurred = error()
+    assert given_up < 0.02 < 0.1 < blurred
+
+
+def test_small_tables_leave_out_ten_folds(monkeypatch):
+    monkeypatch.setattr(recipe, "MANY_ROWS", 100)
+
+    def folds(n, **settings):
+        X, y = table(n)
+        return len(np.unique(PairRegressor(**settings)._prepare(X, y, None).fold))
+
+    assert [folds(99), folds(100), folds(7), folds(99, lam=0.2)] == [10, 5, 7, 5]
+    X, y = table(99)
+    groups = np.arange(99) // 3
+    lesson = PairRegressor()._prepare(X, y, None, groups)
+    assert len(np.unique(lesson.fold)) == 10
+    assert all(len(set(lesson.fold[groups[lesson.table.rows] == group])) == 1 for group in groups)
 
 
 def test_shared_layers_keep_their_quantifier():

@@ -82,7 +82,7 @@ def test_published_settings_are_a_preset():
     X, y = load_diabetes(return_X_y=True)
     model = published("yacht", objective="mae")
     expected = published_settings("yacht", "mae", "ens_pair")
-    assert type(model).__name__ == "PairEnsemble" and model.loss == "absolute"
+    assert (type(model).__name__, model.loss) == ("PairEnsemble", "absolute")
     assert {name: model.get_params()[name] for name in expected} == expected
     assert model.set_params(epochs=2).fit(X, y).predict(X).shape == y.shape
     assert type(published("boston", "ens_ml")).__name__ == "MeanVarianceEnsemble"
