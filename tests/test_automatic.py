@@ -18,8 +18,7 @@ from test_engine import TorchPair, data, plan_for
 
 
 def relative_member(d, epochs, coupling="sigmoid", rate=2e-3):
-    kappa = recipe.falling(recipe.KAPPA, epochs)
-    return recipe.member(d, np.arange(len(d.X)), 5, kappa, np.full(epochs, rate), 0.0, COUPLINGS[coupling])
+    return recipe.member(d, np.arange(len(d.X)), 5, recipe.KAPPA, np.full(epochs, rate), 0.0, COUPLINGS[coupling])
 
 
 def obvious(plan, m, d, start, case, epochs):
@@ -94,7 +93,7 @@ def test_what_is_settled_is_a_pair_like_any_other(coupling):
     run = engine.begin(plan, m)
     engine.advance(plan, m, run, 5)
     params, lam = engine.settled(plan, m, run)
-    assert lam == pytest.approx(recipe.KAPPA[1] * run.level[0])
+    assert lam == pytest.approx(m.lams[-1] * run.level[0])
     before, after = (engine.forward(plan.network, p, d.X, d.shift, d.scale)[1] for p in (run.params, params))
     head = HEADS[f"joint-{coupling}"]
     e = head.expected_loss(before, engine.lam_of(m, run))
@@ -116,7 +115,9 @@ def test_speeds_do_not_depend_on_lam():
     """By section 6: at the mean loss the regressor learns as without a quantifier, whatever kappa is."""
     own = Coupling("own", lambda x: np.exp(x / 2), lambda x: np.exp(-x / 2), lambda x: np.exp(x / 2) / 2, lambda x: -np.exp(-x / 2) / 2)  # fmt: skip
     for coupling in (*COUPLINGS.values(), own):
-        m = recipe.member(data(), np.arange(9), 0, recipe.falling((30, 1), 20), np.ones(20), 0.0, coupling)
+        m = recipe.member(data(), np.arange(9), 0, (30, 0.1), np.ones(20), 0.0, coupling)
+        assert (m.lams[0], m.lams[-1]) == pytest.approx((30, 0.1) if coupling.is_exponential else (1, 1))
+        np.testing.assert_allclose(np.diff(np.log(m.lams)), np.log(m.lams[1] / m.lams[0]))
         speed = theory.regressor_speed(1.0, m.lams, coupling)
         np.testing.assert_allclose(m.relative.speeds[:, 0] * speed, 1.0)
         np.testing.assert_allclose(m.relative.speeds[:, 1] * m.lams, 1.0)
@@ -143,9 +144,6 @@ def test_lengths_rise_to_what_the_table_allows():
         assert recipe.FEWEST <= lengths[-1] <= recipe.LONGEST
         assert lengths[-1] == recipe.FEWEST or n * lengths[-1] <= recipe.WORK
         assert lengths[0] < recipe.TIMES * recipe.SHORTEST + recipe.TIMES
-    kappa = recipe.falling(recipe.KAPPA, 7)
-    assert (kappa[0], kappa[-1]) == pytest.approx(recipe.KAPPA)
-    np.testing.assert_allclose(np.diff(np.log(kappa)), np.log(kappa[1] / kappa[0]))
 
 
 def test_none_is_what_goes_with_lam():
@@ -237,15 +235,18 @@ def test_giving_up_must_prove_itself():
 def test_two_strips_are_given_up():
     """lam that is small from the start fits the clean regions; where it does not prove itself, they are blurred."""
     setting = Setting(0.2, seed=100)
-    data = setting.data()
+    data, gave_up = setting.data(), []
 
     def error():
         model = PairRegressor(**NETWORK, random_state=setting.seed).fit(data.X, data.y)
+        gave_up.append(model.gave_up_)
         return Curve(setting, 1, *said(model, GRID)).error
 
     given_up = error()
+    assert gave_up.pop()
     with mock.patch.object(recipe, "TYPICAL_LOSS", 1e-30):
         blurred = error()
+    assert not gave_up.pop()
     assert given_up < 0.02 < 0.1 < blurred
 
 
@@ -262,6 +263,80 @@ def test_small_tables_leave_out_ten_folds(monkeypatch):
     lesson = PairRegressor()._prepare(X, y, None, groups)
     assert len(np.unique(lesson.fold)) == 10
     assert all(len(set(lesson.fold[groups[lesson.table.rows] == group])) == 1 for group in groups)
+
+
+def test_what_diverges_is_not_chosen(monkeypatch):
+    """A length, or giving up, that diverges only loses; if all do, one error says so."""
+    X, y = table(60)
+    plain, shortest = fitting.trained_without, recipe.lengths(60)[0]
+
+    def diverging(but):
+        def trained_without(training, data, held, ensembles):
+            pairs = [m for ensemble in ensembles for m in ensemble if m.relative is not None]
+            if not all(len(m.rates) in but for m in pairs):
+                raise engine.DivergenceError("made up")
+            return plain(training, data, held, ensembles)
+
+        return trained_without
+
+    monkeypatch.setattr(fitting, "trained_without", diverging({shortest}))
+    model = PairRegressor().fit(X, y)
+    assert (int(model.n_epochs_[0]), model.gave_up_) == (shortest, False)
+    monkeypatch.setattr(fitting, "trained_without", diverging({}))
+    with pytest.raises(engine.DivergenceError, match="diverged at every length"):
+        PairRegressor().fit(X, y)
+
+
+def test_members_are_judged_by_rows_they_have_not_seen(monkeypatch):
+    """Whether the search needed all folds or not: each member is the one trained by hand on the rows of the others."""
+    X, y = table(80)
+    for judges in (20, 1000):
+        monkeypatch.setattr(recipe, "JUDGES", judges)
+        monkeypatch.setattr(automatic, "_quantified_anew", lambda settings, task, fit: fit)
+        model = PairEnsemble(3)
+        lesson = model._prepare(X, y, None)
+        fit, make_member = model._fit(lesson, None), fitting.member_maker(model, lesson.table.data)
+        assert len(fit.left_out) == 10
+        for part in fit.left_out:
+            kept = np.setdiff1d(lesson.table.rows, part.rows)
+            kept = lesson.table.rows[np.isin(lesson.table.rows, kept)]
+            members = [make_member(kept, seed, int(fit.epochs[0])) for seed in lesson.seeds]
+            runs = engine.train(lesson.training.plan, members, threads=1)
+            for own, lam, m, run in zip(part.params, part.lams, members, runs, strict=True):
+                params, settled = engine.settled(lesson.training.plan, m, run)
+                np.testing.assert_array_equal(own, params)
+                assert lam == settled
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_the_better_quantifier_answers(better, monkeypatch):
+    """Those that learned anew stay only if their score on rows left out is better, whoever that is made to be."""
+    X, y = table(120)
+    plain = fitting.HeldOut.score.fget
+    asked = []
+
+    def score(self):
+        asked.append(plain(self))
+        return -1.0 if (len(asked) % 2 == 1) == better else 1.0  # the one that learned anew is asked first
+
+    own = PairRegressor(epochs=int(PairRegressor().fit(X, y).n_epochs_[0])).fit(X, y)
+    monkeypatch.setattr(fitting.HeldOut, "score", property(score))
+    model = PairRegressor().fit(X, y)
+    assert len(asked) == 2
+    np.testing.assert_array_equal(model.predict(X), own.predict(X))
+    assert (model.params_.tobytes() == own.params_.tobytes()) == (not better)
+
+
+def test_the_gain_is_part_of_the_scale():
+    X, y = table(120)
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    model = PairRegressor()
+    lesson = model._prepare(X, y, None)
+    fit = model._fit(lesson, None)
+    held_out = fitting.held_out(fit.left_out, model.fit(X, y)._readout().compare)
+    assert fit.gain < 1
+    np.testing.assert_allclose(model.loss_scale_, held_out.scale * fit.gain)
+    assert (PairRegressor(rescale=False).fit(X, y).loss_scale_ == 1).all()
 
 
 def test_shared_layers_keep_their_quantifier():

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aleator import PairEnsemble, PairRegressor
+from aleator import LossQuantifier, PairEnsemble, PairRegressor
+from aleator.baselines import SVGDRegressor
 from aleator.engine import DivergenceError
 from aleator.losses import Loss
 
@@ -62,7 +63,9 @@ BAD = {
     "dropout": (lambda: fit(model=PairRegressor(dropout=1)), r"dropout must be a number in \[0, 1\), got 1"),
     "rate": (lambda: fit(model=PairRegressor(learning_rate=0)), "learning_rate must be a positive number"),
     "momentum": (lambda: fit(model=PairRegressor(momentum=1.0)), r"momentum must be a number in \[0, 1\)"),
-    "l2": (lambda: fit(model=PairRegressor(l2=-1)), "l2 must be a number >= 0"),
+    "l2": (lambda: fit(model=PairRegressor(l2=-1)), "l2 must be a number >= 0 or None, got -1"),
+    "no l2": (lambda: fit(model=LossQuantifier(PairRegressor(), l2=None)), "l2 must be a number >= 0, got None"),
+    "no batch": (lambda: fit(model=SVGDRegressor(batch_size=None)), "batch_size must be a whole number >= 1, got None"),
     "clip": (lambda: fit(model=PairRegressor(clip=0)), "clip must be a positive number or None"),
     "epochs": (lambda: fit(model=PairRegressor(epochs=0)), "epochs must be a whole number >= 1 or None, got 0"),
     "batch": (lambda: fit(model=PairRegressor(batch_size=2.5)), "batch_size must be a whole number >= 1 or None, got 2.5"),

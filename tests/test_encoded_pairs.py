@@ -17,7 +17,6 @@ from sklearn.tree import DecisionTreeRegressor
 import aleator
 from aleator import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder
 from aleator.baselines import DropoutRegressor, MeanVarianceRegressor
-from aleator.estimators import fitting
 from aleator.torch import to_torch
 
 X, y = load_diabetes(return_X_y=True, as_frame=True)
@@ -177,21 +176,16 @@ def test_what_onnx_cannot_read_is_named(tmp_path):
 # ---------------------------------------------------------------- rows that belong together
 
 
-@pytest.mark.parametrize("kind", [PairRegressor, MeanVarianceRegressor])
-def test_groups_are_held_out_together(kind, monkeypatch):
-    seen = {}
-    cross_validated = fitting.cross_validated
-
-    def spy(training, data, rows, fold, *others):
-        seen.update(rows=rows, fold=fold)
-        return cross_validated(training, data, rows, fold, *others)
-
-    monkeypatch.setattr(fitting, "cross_validated", spy)
+@pytest.mark.parametrize(
+    ("model", "folds"), [(PairRegressor(), 10), (PairRegressor(lam=0.2), 5), (MeanVarianceRegressor(), 5)]
+)
+def test_groups_are_held_out_together(model, folds):
     groups = np.array([f"g{k}" for k in rng.integers(23, size=442)])
-    kind().fit(X, y, groups=groups)
-    by_group = pd.Series(seen["fold"]).groupby(groups[seen["rows"]]).nunique()
-    assert (by_group == 1).all()
-    assert set(seen["fold"]) == set(range(5))
+    lesson = model._prepare(X, y, None, groups)
+    left_out = model._fit(lesson, None).left_out
+    assert len(left_out) == folds
+    of_groups = [set(groups[part.rows]) for part in left_out]
+    assert sum(map(len, of_groups)) == len(set.union(*of_groups)) == 23
 
 
 def test_groups_make_the_scale_that_of_new_groups():

@@ -26,12 +26,12 @@ from aleator import engine, heads
 from aleator.estimators import fitting, recipe
 from aleator.estimators.fitting import Fit, LeftOut, MakeMember, Rows, Training
 from aleator.estimators.prediction import Readout
-from aleator.estimators.settings import NetworkSettings
+from aleator.estimators.settings import NetworkSettings, Schedule
 
 Floats = NDArray[np.float64]
 
 LEAST = 1e-12  # loss, in units of the networks, that is told from none
-WITHIN = 100.0  # a quantifier whose scale is wrong by more than this factor is replaced anyway
+WITHIN = 100.0  # a quantifier whose scale is wrong by more than this factor went astray
 _CURVE = ["epoch", "cv_loss"]
 
 
@@ -70,12 +70,15 @@ def learn(settings: Any, task: Task, watched: engine.Data | None) -> Fit:
     if len(held) == 1:  # nothing would be left to learn from
         members = [task.make_member(task.rows, seed, recipe.FEWEST) for seed in task.seeds]
         return fitting.fixed(task.training, members, watched)
-    task, epochs, left_out, curve = _searched(task, held, kept)
+    done, epochs, left_out, curve = _searched(task, held, kept)
+    gave_up, task = done is not task, done
     gain = _gain(task, held, left_out, epochs)
     members = [task.make_member(task.rows, seed, epochs) for seed in task.seeds]
     fit = fitting.fixed(task.training, members, watched)
     history = [fitting.joined(table, curve, _CURVE) for table in fit.history]
-    return _quantified_anew(settings, task, replace(fit, history=history, left_out=left_out, gain=gain))
+    return _quantified_anew(
+        settings, task, replace(fit, history=history, left_out=left_out, gain=gain, gave_up=gave_up)
+    )
 
 
 # ---------------------------------------------------------------- length, and giving up
@@ -89,29 +92,37 @@ def _searched(
     Last, the numbers of epochs that were tried, with their losses.
     """
     enough = np.cumsum([len(rows) for rows in held]) >= recipe.JUDGES
-    judges = int(np.argmax(enough)) + 1 if enough.any() else len(held)
+    some = slice(int(np.argmax(enough)) + 1 if enough.any() else len(held))  # folds that are enough to search with
     searchers, others = task.seeds[: recipe.SEARCHERS], task.seeds[recipe.SEARCHERS :]
     lengths = recipe.lengths(len(task.rows))
     bar, tick = fitting.progress(task.training.verbose, "choosing the number of epochs", len(lengths) + 1)
 
-    def attempt(task: Task, epochs: int) -> _Tried:
-        ensembles = task.ensembles(kept[:judges], epochs, searchers)
-        left_out = fitting.judged(task.training, task.data, held[:judges], ensembles)
+    def attempt(way: Task, epochs: int) -> _Tried | None:
         tick(1)
-        return _Tried(epochs, left_out, *task.losses(left_out))
+        try:
+            left_out = fitting.trained_without(
+                way.training, way.data, held[some], way.ensembles(kept[some], epochs, searchers)
+            )
+        except engine.DivergenceError:  # what diverges is not chosen
+            return None
+        return _Tried(epochs, left_out, *way.losses(left_out))
 
     clean_first = replace(task, make_member=task.make_clean_first)
     with bar:
-        tried = [attempt(task, epochs) for epochs in lengths]
+        tried = [each for epochs in lengths if (each := attempt(task, epochs))]
         giving_up = attempt(clean_first, lengths[-1])
+    if not tried:
+        raise engine.DivergenceError(
+            f"training diverged at every length, even in {lengths[0]} epochs. Lower learning_rate, or set clip."
+        )
     best = min(tried, key=lambda each: each.mean)
-    chosen = [each for each in tried if not each.worse_than(best)][-1]
-    if giving_up.typically_better_than(chosen):
+    chosen = [each for each in tried if each is best or not each.worse_than(best)][-1]
+    if giving_up and giving_up.typically_better_than(chosen):
         task, chosen = clean_first, giving_up
-    epochs = chosen.epochs
-    rest = task.ensembles(kept[:judges], epochs, others) + task.ensembles(kept[judges:], epochs, task.seeds)
-    trained = fitting.judged(task.training, task.data, held, rest)
-    left_out = *map(_together, chosen.left_out, trained), *trained[judges:]
+    epochs, rest = chosen.epochs, slice(some.stop, None)
+    ensembles = task.ensembles(kept[some], epochs, others) + task.ensembles(kept[rest], epochs, task.seeds)
+    trained = fitting.trained_without(task.training, task.data, held, ensembles)
+    left_out = *map(_together, chosen.left_out, trained), *trained[rest]
     return task, epochs, left_out, [(each.epochs, each.mean) for each in tried]
 
 
@@ -161,38 +172,31 @@ def _together(some: LeftOut, others: LeftOut) -> LeftOut:
 
 def _gain(task: Task, held: list[Rows], left_out: tuple[LeftOut, ...], epochs: int) -> float:
     """What the loss is multiplied with when members know all rows, and not only those of the other folds."""
-    folds, few = len(held), len(held) // 2
+    folds = len(held)
     if folds < 4:
         return 1.0
     some = slice(recipe.SEARCHERS)
-    kept = [np.concatenate([held[(k + 1 + j) % folds] for j in range(few)]) for k in range(folds)]
-    by_few = fitting.judged(task.training, task.data, held, task.ensembles(kept, epochs, task.seeds[some]))
+    few = [np.concatenate([held[(k + 1 + j) % folds] for j in range(folds // 2)]) for k in range(folds)]
+    by_few = fitting.trained_without(task.training, task.data, held, task.ensembles(few, epochs, task.seeds[some]))
     by_more = tuple(replace(part, params=part.params[some], lams=part.lams[some]) for part in left_out)
     loss_by_few, loss_by_more = (_Tried(epochs, part, *task.losses(part)).mean for part in (by_few, by_more))
     if not (0 < loss_by_more < loss_by_few < np.inf):
         return 1.0
-    alpha = min(np.log(loss_by_few / loss_by_more) / np.log((folds - 1) / few), recipe.STEEPEST)
-    return float((1 - 1 / folds) ** alpha)
+    alpha = np.log(loss_by_few / loss_by_more) / np.log((folds - 1) / (folds // 2))
+    return float((1 - 1 / folds) ** min(alpha, recipe.STEEPEST))
 
 
 # ---------------------------------------------------------------- quantifiers
 
 
-@dataclass(frozen=True)
-class Given:
-    """The training of quantifiers that learn given losses; names and meanings are those of the estimators."""
+@dataclass(kw_only=True)
+class Given(NetworkSettings):
+    """The training of quantifiers that learn given losses."""
 
     coupling: Any
-    n_jobs: int | None
-    verbose: bool
     lam: float = recipe.GIVEN_LAM
-    learning_rate: float = recipe.GIVEN_RATE
+    learning_rate: Schedule = recipe.GIVEN_RATE
     l2: float = recipe.GIVEN_L2
-    batch_size: int = NetworkSettings.batch_size
-    optimizer: str = "adam"
-    momentum: float = 0.9
-    clip: float | None = None
-    dropout: float = 0.0
 
 
 def _quantified_anew(settings: Any, task: Task, fit: Fit) -> Fit:
@@ -214,7 +218,7 @@ def _quantified_anew(settings: Any, task: Task, fit: Fit) -> Fit:
         n_quantifiers=losses.shape[1],
         activation=settings.activation,
     )
-    given = Given(settings.coupling, settings.n_jobs, settings.verbose)
+    given = Given(coupling=settings.coupling, n_jobs=settings.n_jobs, verbose=settings.verbose)
     of_losses = replace(data, Y=Y, frame=frame)
     learned = fitting.cross_validated(
         fitting.training(given, alone, heads.given, task.read.head, len(task.rows)),
@@ -234,7 +238,8 @@ def _quantified_anew(settings: Any, task: Task, fit: Fit) -> Fit:
     )
     anew = fitting.held_out(left_out, task.read.compare)
     assert anew is not None
-    if held_out.is_near(WITHIN) and not anew.score < held_out.score:
+    astray = anew.is_near(WITHIN) and not held_out.is_near(WITHIN)
+    if not (anew.score < held_out.score or astray):
         return fit
     params = np.stack(paired(fit.params, learned.params))
     return replace(fit, params=params, lams=mean * learned.lams, left_out=left_out)

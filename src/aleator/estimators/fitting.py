@@ -1,9 +1,9 @@
 """How long to train, and what held-out rows say about the scale of the expected loss.
 
-Three ways, one result. `fixed`: as many epochs as the user says, as in the paper. `stopped_early`: until a validation
-table, or rows held back, no longer improve. `cross_validated`: the engine is fast enough to train a few networks more,
-so the number of epochs is the one with the least joint loss on rows left out in turn, and the final members then learn
-from all rows.
+Three ways, one result (`automatic.py` has a fourth). `fixed`: as many epochs as the user says, as in the paper.
+`stopped_early`: until a validation table, or rows held back, no longer improve. `cross_validated`: the engine is fast
+enough to train a few networks more, so the number of epochs is the one with the least joint loss on rows left out in
+turn, and the final members then learn from all rows.
 
 A network's losses on its own training rows are too small, and a quantifier trained on them says so. Wherever rows were
 left out, `Fit.left_out` has them with members that have not seen them; the mean of their realised losses over the mean
@@ -61,7 +61,7 @@ MakeMember = Callable[[Rows, int, int], Member]
 
 @dataclass(frozen=True)
 class Training:
-    """What all three ways need: what to train, how to judge it, on how many threads, whether to show it."""
+    """What all ways need: what to train, how to judge it, on how many threads, whether to show it."""
 
     plan: Plan
     judge: Plan  # the plan, with a head whose values compare from epoch to epoch
@@ -95,7 +95,7 @@ def member_maker(settings: Any, data: Data, kappa: tuple[float, float] = recipe.
         lam = getattr(settings, "lam", 1.0)
         if recipe.is_auto(settings):
             coupling = couplings.get(settings.coupling)
-            return recipe.member(data, rows, seed, recipe.falling(kappa, epochs), rates, settings.dropout, coupling)
+            return recipe.member(data, rows, seed, kappa, rates, settings.dropout, coupling)
         return Member(data, rows, seed, schedule("lam", lam, epochs), rates, settings.dropout)
 
     return make_member
@@ -179,6 +179,7 @@ class Fit:
     """Trained parameters (K, P), lams and epochs (K,), one table of losses a member, and the rows left out, if any.
 
     `gain`: what the losses on these rows are to be multiplied with, because members that had more rows answer.
+    `gave_up`: whether these are members that give noisy regions up (lam="auto").
     """
 
     params: NDArray[np.float32]
@@ -187,6 +188,7 @@ class Fit:
     history: list[pd.DataFrame]
     left_out: tuple[LeftOut, ...] = ()
     gain: float = 1.0
+    gave_up: bool = False
 
 
 # ---------------------------------------------------------------- as many epochs as the user says
@@ -345,10 +347,10 @@ def in_turn(
     held, kept = parts(rows, fold)
     if len(held) == 1 or not seeds:
         return ()
-    return judged(training, data, held, [[make_member(own, seed) for seed in seeds] for own in kept])
+    return trained_without(training, data, held, [[make_member(own, seed) for seed in seeds] for own in kept])
 
 
-def judged(
+def trained_without(
     training: Training, data: Data, held: Sequence[Rows], ensembles: Sequence[Sequence[Member]]
 ) -> tuple[LeftOut, ...]:
     """Train ensembles of members, each to be asked about the rows `held` out of it."""

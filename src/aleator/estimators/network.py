@@ -171,6 +171,7 @@ class NetworkRegressor(QuantifiedRegressor):
         """Set what does depend on training."""
         self.settings_ = self.get_params(deep=False)
         self.params_, self.lam_, self.n_epochs_ = fit.params, fit.lams, fit.epochs
+        self.gave_up_ = fit.gave_up
         self.history_ = fitting.history(fit.history, self.units_.unit)
         self._learn_from(self._left_out(fit, lesson), lesson.seeds, fit.gain)
 
@@ -182,6 +183,7 @@ class NetworkRegressor(QuantifiedRegressor):
         """From rows that were left out: the scale of the expected loss, and how often it is exceeded."""
         held_out = fitting.held_out(left_out if self._head().quantifies else (), self._readout().compare)
         scale = held_out.scale if self.rescale and held_out else np.ones(len(self.units_.unit))
+        gain = gain if self.rescale else 1.0
         self.loss_scale_ = scale * gain
         self._calibrated_by(None if held_out is None else replace(held_out, realised=gain * held_out.realised))
         self.__dict__.pop("out_of_fold_", None)
@@ -213,7 +215,8 @@ class NetworkRegressor(QuantifiedRegressor):
         make_member = fitting.member_maker(self, data)
         if self.early_stopping:
             kept, held = (rows, np.arange(len(watched.Y))) if watched else self._split(rows, seeds[0])
-            members = [make_member(kept, seed, self.epochs or fitting.MOST) for seed in seeds]
+            longest = recipe.lengths(len(kept))[-1] if recipe.is_auto(self) else fitting.MOST
+            members = [make_member(kept, seed, self.epochs or longest) for seed in seeds]
             return fitting.stopped_early(training, members, watched or data, held, self.patience)
         if self.epochs is None and recipe.is_auto(self):
             read = Readout(self.network_, self._head(), losses.get(self.loss), self.scaling_, self.units_)

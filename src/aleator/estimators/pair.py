@@ -21,7 +21,7 @@ class PairRegressor(PairSettings, NetworkRegressor):
     coupling : "sigmoid", "softplus", or a `Coupling`.
     lam : "auto", a positive number, or a function of the epoch (from 0). Small: the regressor concentrates on what is
         clean; large: it learns everywhere alike. In units of the loss of missing by one standard deviation of y. "auto"
-        follows the mean loss, from 30 times down to it, and needs no tuning: see docs/automatic-lambda.md.
+        follows the mean loss, from 100 times to a hundredth of it, and needs no tuning: see docs/automatic-lambda.md.
     hidden : units of each hidden layer, for the regressor and for the quantifier; () for linear models.
     activation : "relu" or "tanh".
     shared_layers : how many of the first hidden layers both have in common.
@@ -32,11 +32,13 @@ class PairRegressor(PairSettings, NetworkRegressor):
     l2 : penalty l2 / (2 n) on the squared weights of n rows; with lam="auto" the regressor's is in units of the mean
         loss. None: 0.1, and 1 with lam="auto". clip : longest gradient, or None.
     epochs : passes over the data; None finds the number by cross-validation on the training rows. With lam="auto" up to
-        800 (or 1,200,000 rows looked at, at least 10 epochs), and the quantifier then learns anew, from losses on rows
-        left out; else up to 1,000 (or 60,000 steps, at least 10 epochs), and training is 1.4 times as long.
+        800 (or 2,400,000 rows looked at, at least 10 epochs); noisy regions are given up where that proves itself; and
+        the quantifier then learns anew, from losses on rows left out (rate, l2, dropout, optimizer, clip and batch_size
+        are the regressor's, and not for that). Else up to 1,000 (or 60,000 steps, at least 10 epochs), and training is
+        1.4 times as long.
     batch_size : rows a step. None: 64, and with lam="auto" 0.7 times the root of the number of rows, at least 32.
     early_stopping : hold back `validation_fraction` of the rows (or use `fit(validation=...)`), stop when they have not
-        improved for `patience` epochs, and keep the best.
+        improved for `patience` epochs, and keep the best. With lam="auto" lam may then not have fallen all the way.
     rescale : where rows were held out (epochs=None, or early_stopping), multiply the expected loss by mean realised
         over mean predicted loss on them; it is as good as they are many. With lam="auto" it also says how much better
         the model is for knowing all rows. With `epochs` given nothing is held out, and on small tables the expected
@@ -52,7 +54,8 @@ class PairRegressor(PairSettings, NetworkRegressor):
     history_ : DataFrame of losses by member and epoch, in the units of the loss: joint_loss and loss on the training
         rows, validation_* on the rows that were watched, cv_* on the rows left out in turn to find the number of
         epochs. Empty where not measured.
-    n_epochs_, lam_ : at the end, one a member. loss_scale_ : see `rescale`.
+    n_epochs_, lam_ : at the end, one a member. loss_scale_ : see `rescale`. gave_up_ : whether noisy regions were given
+        up for the sake of clean ones (lam="auto"; not in files).
     out_of_fold_ : where rows were held out, DataFrame of these: row, loss, and the expected loss by members that had
         not seen it. Rows equal in X and y count once.
 

@@ -48,13 +48,12 @@ RULES: dict[str, Rule] = {
     "hidden": (_units, "a tuple of positive whole numbers, one for each hidden layer"),
     "shared_layers": (lambda v: whole(v, 0), "a whole number >= 0"),
     "dropout": (lambda v: number(v) and 0 <= v < 1, "a number in [0, 1)"),
-    "learning_rate": (lambda v: v is None or callable(v) or (number(v) and v > 0),
-                      "a positive number, a function of the epoch, or None"),
+    "learning_rate": (lambda v: callable(v) or (number(v) and v > 0), "a positive number or a function of the epoch"),
     "momentum": (lambda v: number(v) and 0 <= v < 1, "a number in [0, 1)"),
-    "l2": (lambda v: v is None or (number(v) and v >= 0), "a number >= 0 or None"),
+    "l2": (lambda v: number(v) and v >= 0, "a number >= 0"),
     "clip": (lambda v: v is None or (number(v) and v > 0), "a positive number or None"),
     "epochs": (lambda v: v is None or whole(v, 1), "a whole number >= 1 or None"),
-    "batch_size": (lambda v: v is None or whole(v, 1), "a whole number >= 1 or None"),
+    "batch_size": (lambda v: whole(v, 1), "a whole number >= 1"),
     "validation_fraction": (lambda v: number(v) and 0 < v < 1, "a number strictly between 0 and 1"),
     "patience": (lambda v: whole(v, 1), "a whole number >= 1"),
     "per_output": (_flag, "True or False"),
@@ -87,8 +86,10 @@ NAMES: dict[str, Iterable[str]] = {
 def check_parameters(estimator: BaseEstimator) -> None:
     params = estimator.get_params(deep=False)
     for name, (fine, text) in RULES.items():
-        if name in params and not fine(params[name]):
-            raise ValueError(f"{name} must be {text}, got {params[name]!r}.")
+        by_default = getattr(type(estimator), name, None)
+        if name in params and params[name] is not by_default and not fine(params[name]):
+            or_none = " or None" if by_default is None and not text.endswith("None") else ""
+            raise ValueError(f"{name} must be {text}{or_none}, got {params[name]!r}.")
     for name, known in NAMES.items():
         if name in params and not (isinstance(params[name], str) and params[name] in known):
             raise ValueError(f"unknown {name} {params[name]!r}{suggestion(str(params[name]), known)}")

@@ -6,12 +6,13 @@ least squares for kappa -> infinity, and of maximum likelihood, 1 / e, for kappa
 looks like one full of noise, so kappa begins large and falls: first learn everywhere, then let the clean regions count.
 Where part of the table is hopeless, it is better given up from the start (`CLEAN_FIRST`), which has to prove itself.
 
-With lam the two speeds of section 6 would change, and with the size of the loss; both are divided out (`member`), and
-the penalty on the regressor's weights follows the loss, as it would in a likelihood. So nothing depends on the unit of
-y, nor on how much of it can be explained. `docs/automatic-lambda.md` has the derivation, and what each number is worth.
+With lam the two speeds of section 6 would change, and with the size of the loss; that is divided out (`_pace`), and the
+penalty on the regressor's weights follows the loss, as it would in a likelihood. So nothing depends on the unit of y,
+nor on how much of it can be explained. `docs/automatic-lambda.md` has the derivation, and what each number is worth.
 """
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,13 @@ from aleator.estimators.settings import NetworkSettings
 
 Floats = NDArray[np.float64]
 
-AUTO = "auto"
-
 KAPPA = 100.0, 0.01  # lam over the mean loss, at the beginning and at the end
 CLEAN_FIRST = 1e-3, 1e-3  # the same, where noisy regions are given up, which must make
 TYPICAL_LOSS = 0.8  # of the typical (geometric mean) loss on rows left out,
 BEYOND_DOUBT = 3.0  # by so many standard errors
 RATE = 1e-2  # of Adam at the beginning; falls to 0 like a cosine
-BATCH = 32  # rows a step at least
+BATCH = 32  # rows a step at least, and
+ROOT = 0.7  # times the root of the number of rows
 L2 = 1.0  # the penalty of one row; for the regressor in units of its loss
 LONGEST = 800  # epochs, but
 WORK = 2_400_000  # no more than this many rows are looked at, if that is at least
@@ -65,12 +65,8 @@ def l2(settings: Any) -> float:
 
 def batch_size(settings: Any, n_rows: int) -> int:
     """Rows a step: grows with the root of their number, as the number of steps does."""
-    return int(
-        _given(
-            settings.batch_size,
-            max(BATCH, round(0.7 * math.sqrt(n_rows))) if is_auto(settings) else NetworkSettings.batch_size,
-        )
-    )
+    ours = max(BATCH, round(ROOT * math.sqrt(n_rows)))
+    return int(_given(settings.batch_size, ours if is_auto(settings) else NetworkSettings.batch_size))
 
 
 def lengths(n_rows: int) -> list[int]:
@@ -81,24 +77,33 @@ def lengths(n_rows: int) -> list[int]:
     return tried[::-1]
 
 
-def falling(kappa: tuple[float, float], epochs: int) -> Floats:
-    """In equal ratios from the first to the last epoch."""
-    begin, end = kappa
-    values: Floats = begin * (end / begin) ** np.linspace(0.0, 1.0, epochs)
-    return values
-
-
 def member(
-    data: Data, rows: NDArray[np.int64], seed: int, kappa: Floats, rates: Floats, dropout: float, coupling: Coupling
+    data: Data,
+    rows: NDArray[np.int64],
+    seed: int,
+    kappa: tuple[float, float],
+    rates: Floats,
+    dropout: float,
+    coupling: Coupling,
 ) -> Member:
-    """A member whose lam is kappa (epochs,) times the loss, and whose speeds do not depend on lam.
+    """A member whose lam is kappa times the loss; kappa falls over its epochs from one number to the other."""
+    kappas, speeds = _pace(*kappa, len(rates), coupling)
+    fall = 0.5 * (1 + np.cos(np.pi * (np.arange(len(rates)) + 0.5) / len(rates)))
+    return Member(data, rows, seed, kappas, rates * fall, dropout, Relative(speeds, coupling.is_exponential))
+
+
+@lru_cache(maxsize=64)
+def _pace(begin: float, end: float, epochs: int, coupling: Coupling) -> tuple[Floats, Floats]:
+    """Kappa by epoch, in equal ratios, and what the gradients of both networks are multiplied with (epochs, 2).
 
     At the mean loss the regressor learns as with that loss alone: f is divided by what it is there, ln(1 + kappa), eq.
-    (6.4). The quantifier's gradient is divided by lam.
+    (6.4). The quantifier's gradient is divided by lam. Where the expected loss is not lam e^-xi, a lam that falls would
+    have to be followed by xi all the way, so kappa stays 1 there; softplus weighs by 1 / e at any lam.
     """
-    speeds = np.column_stack([1 / theory.regressor_speed(1.0, kappa, coupling), 1 / kappa])
-    fall = 0.5 * (1 + np.cos(np.pi * (np.arange(len(rates)) + 0.5) / len(rates)))
-    return Member(data, rows, seed, kappa, rates * fall, dropout, Relative(speeds, coupling.is_exponential))
+    if not coupling.is_exponential:
+        begin = end = 1.0
+    kappas = begin * (end / begin) ** np.linspace(0.0, 1.0, epochs)
+    return kappas, np.column_stack([1 / theory.regressor_speed(1.0, kappas, coupling), 1 / kappas])
 
 
 def _given(value: Any, otherwise: Any) -> Any:
