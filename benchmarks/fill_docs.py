@@ -1,10 +1,10 @@
-"""Put generated files into docs/reproduction.md, between `<!-- begin PATH -->` and `<!-- end -->`. Usage: make docs."""
+"""Put generated files into pages of docs/, between `<!-- begin PATH -->` and `<!-- end -->`. Usage: make docs."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "reproduction.md"
+PAGES = [ROOT / "docs" / name for name in ("reproduction.md", "automatic-lambda.md")]
 BLOCK = re.compile(r"<!-- begin (\S+?)(?: lines (\d+)-(\d+))? -->\n(.*?)<!-- end -->", re.S)
 
 
@@ -25,4 +25,5 @@ def filled(text):
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

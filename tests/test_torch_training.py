@@ -201,7 +201,7 @@ def test_there_and_back_without_loss(shape, target, per_output):
     here, there = model.predict_uncertainty(1e6 + 100 * X), pair.predict(1e6 + 100 * X)
     spread = target.std(axis=0)
     assert np.abs((here.mean - there.mean) / spread).max() < 1e-6 * (1 + np.abs(here.mean / spread).max())
-    np.testing.assert_allclose(there.expected_loss, here.expected_loss, rtol=1e-6)
+    np.testing.assert_allclose(there.expected_loss, here.expected_loss, rtol=5e-6)  # single precision, 50 terms
     back = PairRegressor.from_torch(pair)
     assert np.array_equal(back.params_, model.params_)
     again = back.predict_uncertainty(1e6 + 100 * X)
