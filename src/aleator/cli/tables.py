@@ -113,7 +113,7 @@ def predict(
     """Predict the rows of a table, and how far each prediction can be trusted.
 
     NEW is written again, its columns and rows as they are, with these behind: prediction; expected_loss, how wrong it
-    will be (aleatoric: the noise of the data, epistemic: what the model does not know); lower and upper ends of an
+    will be (epistemic: what the members of an ensemble disagree on, aleatoric: the rest); lower and upper ends of an
     interval; trust, the share of the training rows whose predictions are less certain. Any number of rows.
 
     Example: aleator predict houses.aleator new.csv --out priced.csv

@@ -23,8 +23,9 @@ class Prediction:
     """Predictions and how wrong they will be, in the units of the target and of the loss.
 
     mean (n,) or (n, m); expected_loss = aleatoric + epistemic, each (n,), or (n, m) with one quantifier per output.
-    The aleatoric part is the noise of the data, the epistemic part what the members of an ensemble disagree on; of a
-    regressor that was given (`LossQuantifier`) all of its loss, whatever the cause, is in the aleatoric part.
+    The epistemic part is what the members of an ensemble disagree on; the aleatoric part all else that is expected on
+    new rows: the noise of the data and, where quantifiers learned from rows left out (lam="auto", `LossQuantifier`),
+    also errors that all members share.
     `index` is that of the frame the rows came in.
     """
 

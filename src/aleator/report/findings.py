@@ -168,7 +168,7 @@ def _bars(strongest: dict[str, float]) -> list[tuple[str, str, float]]:
 
 
 def _parts(judged: Evaluation) -> dict[str, Any] | None:
-    """The shares of the expected loss that are noise of the data, and what members of an ensemble disagree on."""
+    """The shares of the expected loss that members of an ensemble agree and disagree on."""
     epistemic, whole = float(np.mean(judged.said.epistemic)), float(np.mean(judged.said.expected_loss))
     if not epistemic > 0 or not whole > 0:
         return None
