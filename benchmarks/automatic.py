@@ -89,7 +89,7 @@ VARIANTS: dict[str, tuple[dict[Any, Any], dict[str, Any]]] = {
     "a third as long": ({(recipe, "LONGEST"): 266, (recipe, "WORK"): recipe.WORK // 3}, {}),
     "three times as long": ({(recipe, "LONGEST"): 2400, (recipe, "WORK"): recipe.WORK * 3}, {}),
     "batches of half the size": ({(recipe, "BATCH"): 16, (recipe, "ROOT"): 0.35}, {}),
-    "quantifiers do not learn anew": ({(automatic, "_quantified_anew"): lambda settings, task, fit: fit}, {}),
+    "quantifiers do not learn anew": ({(automatic, "_quantified"): lambda settings, task, fit, held: fit}, {}),
     "coupling softplus": ({}, {"coupling": "softplus"}),
     "coupling f = u^-1/2": ({}, {"coupling": POWER_COUPLING}),
     "coupling f = 1 / (1 + u)": ({}, {"coupling": BOUNDED_COUPLING}),

@@ -52,7 +52,7 @@ def obvious(plan, m, d, start, case, epochs):
             w = weight[batch][:, None]
             regressor = speed * (w * f.detach() * L).sum() / len(batch)
             quantifier = (w * (L.detach() * f + lam * g)).sum() / len(batch) / lam
-            level += (float((w * L.detach()).sum() / w.sum() / L.shape[1]) - level) / steps
+            level += (float((w * L.detach()).sum() / w.sum() / L.shape[1]) - level) * len(batch) / len(m.rows)
             for name, t in pair.tensors.items():
                 if "bias" not in name:
                     regressor = regressor + plan.l2 / 2 * (1.0 if name[0] == "q" else level) * (t**2).sum()
@@ -66,7 +66,15 @@ def obvious(plan, m, d, start, case, epochs):
 
 @pytest.mark.parametrize(
     "case",
-    [{}, {"head": "joint-softplus"}, {"hidden": (12, 9)}, {"hidden": (12, 9), "shared": 1}, {"m": 3}, {"m": 2, "q": 2}],
+    [
+        {},
+        {"head": "joint-softplus"},
+        {"hidden": (12, 9)},
+        {"hidden": (12, 9), "shared": 1},
+        {"m": 3},
+        {"m": 2, "q": 2},
+        {"batch_size": 50},  # two batches, and a last one of 20 rows
+    ],
     ids=str,
 )
 def test_training_is_that_of_pytorch(case):
@@ -192,7 +200,7 @@ def test_quantifiers_that_learn_anew_know_better():
 
 
 def test_more_rows_are_worth_more_where_there_is_no_noise():
-    """L ~ n^-alpha: alpha is near zero for noise alone, and large for a smooth function."""
+    """The gain is near one for noise alone, and small for a smooth function."""
     X, _ = table(200)
     noise = np.random.default_rng(2).normal(size=200)
     gains = {}
@@ -200,16 +208,118 @@ def test_more_rows_are_worth_more_where_there_is_no_noise():
         model = PairRegressor()
         lesson = model._prepare(X, target, None)
         gains[name] = model._fit(lesson, None).gain
-    assert gains["noise"] > 0.97 > gains["function"] >= 0.9**recipe.STEEPEST
+    assert gains["noise"] > 0.95 > gains["function"] >= recipe.MOST_GAIN
+
+
+@pytest.mark.parametrize("folds", [3, 5, 10])
+def test_the_gain_of_a_power_law_is_exact(folds):
+    for alpha in (0.0, 0.3, 1.0):
+        assert automatic._gain(((folds - 2) / (folds - 1)) ** alpha, folds) == pytest.approx((1 - 1 / folds) ** alpha)
+    assert automatic._gain(1.7, folds) == 1.0  # more rows do no harm
+    assert automatic._gain(1e-9, folds) == recipe.MOST_GAIN
+    assert automatic._gain(np.nan, folds) == 1.0
+
+
+def test_folds_are_left_out_twice():
+    """Members that tell the gain have seen neither fold, and every other row."""
+    X, y = table(80)
+    model = PairEnsemble(3)
+    lesson = model._prepare(X, y, None)
+    seen = []
+    plain = fitting.trained_without
+
+    def trained_without(training, data, held, ensembles):
+        if len(ensembles) == 45:
+            seen.append((held, ensembles))
+        return plain(training, data, held, ensembles)
+
+    with mock.patch.object(fitting, "trained_without", trained_without):
+        model._fit(lesson, None)
+    ((held, ensembles),) = seen
+    for rows, ensemble in zip(held, ensembles, strict=True):
+        folds = lesson.fold[np.isin(lesson.table.rows, rows)]
+        assert len(rows) == 16 == len(folds)
+        assert len(set(folds)) == 2
+        assert len(ensemble) == recipe.SEARCHERS
+        for m in ensemble:
+            assert sorted([*m.rows, *rows]) == sorted(lesson.table.rows)
+
+
+def test_losses_that_knew_of_a_row_are_told_from_those_that_did_not():
+    """The losses of fold b by members that lack folds a and b stand at the rows of b, and at no row of a."""
+    held = [np.arange(3), np.arange(3, 6), np.arange(6, 9)]
+    twice = {(0, 1): "01", (0, 2): "02", (1, 2): "12"}
+    parts = {pair: fitting.LeftOut(None, np.concatenate([held[pair[0]], held[pair[1]]]), [name], None) for pair, name in twice.items()}  # fmt: skip
+    for a, expected in enumerate([{"01": held[1], "02": held[2]}, {"01": held[0], "12": held[2]}, {"02": held[0], "12": held[1]}]):  # fmt: skip
+        found = {part.params[0]: part.rows for part in automatic._other_folds(held, parts, a)}
+        assert found.keys() == expected.keys()
+        assert all((found[name] == rows).all() for name, rows in expected.items())
+
+
+def test_rows_of_a_group_are_one_observation():
+    """The standard error of five copies of each row, as groups, is that of the rows; of five times as many it is less."""
+    values, weight = np.random.default_rng(0).normal(size=200), np.random.default_rng(1).uniform(0.5, 2, size=200)
+    alone = automatic._Tried(1, (), values, weight, np.arange(200))
+    copied = automatic._Tried(1, (), np.repeat(values, 5), np.repeat(weight, 5), np.repeat(np.arange(200), 5))
+    more = automatic._Tried(1, (), np.repeat(values, 5), np.repeat(weight, 5), np.arange(1000))
+    (mean, error), (same, same_error), (_, less) = (each._mean_and_error(each.losses) for each in (alone, copied, more))
+    assert (same, same_error) == pytest.approx((mean, error))
+    assert less == pytest.approx(error / np.sqrt(5))
+    equal = automatic._Tried(1, (), values, np.ones(200), np.arange(200))
+    assert equal._mean_and_error(values)[1] == pytest.approx(values.std() / np.sqrt(200))
+
+
+def test_groups_reach_the_standard_error(monkeypatch):
+    X, y = table(90)
+    seen = []
+    plain = automatic._Tried.worse_than
+    monkeypatch.setattr(
+        automatic._Tried, "worse_than", lambda self, other: seen.append(self.group) or plain(self, other)
+    )
+    PairRegressor().fit(X, y, groups=np.arange(90) // 3)
+    assert all(len(np.unique(group)) == 30 for group in seen)
+    assert all((np.bincount(group) == 3).all() for group in seen)
+
+
+@pytest.mark.parametrize(("l2", "penalty"), [(None, 0.0), (0.5, 0.5)])
+def test_what_gives_up_has_no_penalty_of_ours(l2, penalty):
+    X, y = table(60)
+    model = PairRegressor(l2=l2)
+    lesson = model._prepare(X, y, None)
+    make_member = fitting.member_maker(model, lesson.table.data)
+    task = automatic.Task(lesson.training, None, lesson.table.data, lesson.table.rows, lesson.fold, lesson.group, lesson.seeds, make_member)  # fmt: skip
+    clean_first = automatic._clean_first(model, task)
+    assert clean_first.training.plan.l2 == penalty / 60
+    assert lesson.training.plan.l2 == (recipe.L2 if l2 is None else l2) / 60
+    kappas = clean_first.make_member(task.rows, 0, 40).lams
+    assert (kappas[0], kappas[-1]) == pytest.approx(recipe.CLEAN_FIRST)
+
+
+def test_a_score_knows_the_unit():
+    """L / e + ln e: in other units of y the logarithm moves, and nothing else."""
+    X, y = table(150)
+
+    def history(size):
+        model = PairRegressor(epochs=5).fit(X[:100], size * y[:100], validation=(X[100:], size * y[100:]))
+        return model.history_
+
+    one, other = history(1.0), history(1e3)
+    np.testing.assert_allclose(other["validation_score"], one["validation_score"] + np.log(1e6), rtol=1e-5)
+    np.testing.assert_allclose(other["validation_loss"], 1e6 * one["validation_loss"], rtol=1e-5)
+    assert "validation_joint_loss" not in one
 
 
 def test_ties_go_to_the_longer_training():
     rows = np.ones(100)
-    short, long = (automatic._Tried(k, (), np.random.default_rng(k).exponential(size=100), rows) for k in (1, 2))
+    short, long = (
+        automatic._Tried(k, (), np.random.default_rng(k).exponential(size=100), rows, np.arange(100)) for k in (1, 2)
+    )
     best, other = sorted((short, long), key=lambda each: each.mean)
     assert not best.worse_than(best)
-    assert automatic._Tried(3, (), best.losses + 1e-9, rows).worse_than(best)  # a difference that is always there
-    assert automatic._Tried(3, (), other.losses + 10, rows).worse_than(best)
+    assert automatic._Tried(3, (), best.losses + 1e-9, rows, np.arange(100)).worse_than(
+        best
+    )  # a difference that is always there
+    assert automatic._Tried(3, (), other.losses + 10, rows, np.arange(100)).worse_than(best)
 
 
 def test_giving_up_must_prove_itself():
@@ -217,7 +327,8 @@ def test_giving_up_must_prove_itself():
     rng = np.random.default_rng(0)
 
     def tried(losses, weight=None):
-        return automatic._Tried(1, (), losses, np.ones(len(losses)) if weight is None else weight)
+        weight = np.ones(len(losses)) if weight is None else weight
+        return automatic._Tried(1, (), losses, weight, np.arange(len(losses)))
 
     usual = rng.exponential(size=1000)
     assert tried(0.7 * usual).typically_better_than(tried(usual))  # 0.7 < 0.8, without any doubt
@@ -292,7 +403,7 @@ def test_members_are_judged_by_rows_they_have_not_seen(monkeypatch):
     X, y = table(80)
     for judges in (20, 1000):
         monkeypatch.setattr(recipe, "JUDGES", judges)
-        monkeypatch.setattr(automatic, "_quantified_anew", lambda settings, task, fit: fit)
+        monkeypatch.setattr(automatic, "_quantified", lambda settings, task, fit, held: fit)
         model = PairEnsemble(3)
         lesson = model._prepare(X, y, None)
         fit, make_member = model._fit(lesson, None), fitting.member_maker(model, lesson.table.data)

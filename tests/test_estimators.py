@@ -177,7 +177,7 @@ def test_history_is_data_to_plot():
     found = PairRegressor().fit(X[:300], y[:300], validation=(X[300:], y[300:])).history_
     assert {"validation_loss", "cv_loss"} <= set(found)
     assert found.loc[found["joint_loss"].notna(), "validation_loss"].notna().all()
-    assert list(history) == ["member", "epoch", "joint_loss", "loss", "validation_joint_loss", "validation_loss"]
+    assert list(history) == ["member", "epoch", "joint_loss", "loss", "validation_score", "validation_loss"]
     assert len(history) == 2 * 12
     assert history.notna().all().all()
     last = history[history["member"] == 0].iloc[-1]
@@ -190,7 +190,7 @@ def test_history_is_data_to_plot():
 
 def test_early_stopping_keeps_the_best_and_says_when():
     own = PairRegressor(early_stopping=True, patience=15, learning_rate=1e-2).fit(X, y)
-    curve = own.history_["validation_joint_loss"]
+    curve = own.history_["validation_score"]
     assert own.n_epochs_[0] == curve.idxmin() + 1
     assert len(curve) == own.n_epochs_[0] + 15
     given = PairRegressor(early_stopping=True, learning_rate=1e-2).fit(X[:300], y[:300], validation=(X[300:], y[300:]))

@@ -47,6 +47,7 @@ class Head:
     level: Callable[[float], float] | None = None  # expected loss over lam, of one xi, where that is what it is
     judge: "Head | None" = None
     share: float = 1.0  # of a likelihood: its value is share (L / V + ln V)
+    measures: str = "joint_loss"  # what its values are called, or "score" where they have no unit
 
     @property
     def quantifies(self) -> bool:
@@ -109,7 +110,7 @@ def log_score(head: Head) -> Head:
         e = lam * level(xi)
         return L / e + math.log(e), 0.0, 0.0
 
-    return Head(f"log-score-{head.name}", evaluate, head.expected_loss)
+    return Head(f"log-score-{head.name}", evaluate, head.expected_loss, measures="score")
 
 
 def _given(y: float, y_r: float) -> float:

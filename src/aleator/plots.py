@@ -155,13 +155,14 @@ def calibration(
 def history(model: Any, *, ax: Axes | None = None) -> Axes:
     """The joint loss by epoch on the training and on held-out rows; `model` is an estimator or its ``history_``.
 
-    With lam="auto" it is the regressor's loss: joint losses at different lams do not compare.
+    Where lam changes it is the regressor's loss: joint losses at different lams do not compare.
     """
     ax = _axes(ax)
     if not isinstance(model, pd.DataFrame):
         check_is_fitted(model, "history_")
     table: pd.DataFrame = model if isinstance(model, pd.DataFrame) else model.history_
-    kind = "loss" if "cv_loss" in table and "cv_joint_loss" not in table else "joint_loss"
+    measured = {"cv_joint_loss", "validation_joint_loss"} & set(table)
+    kind = "loss" if {"cv_loss", "validation_loss"} & set(table) and not measured else "joint_loss"
     for k, (_, member) in enumerate(table.groupby("member")):
         label = "training rows" if k == 0 else None
         ax.plot(member["epoch"], member[kind], color=BLUE, lw=1.2, alpha=0.9, label=label)

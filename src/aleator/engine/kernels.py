@@ -464,8 +464,8 @@ def run_epochs(
                 sound = sound and fine
                 backward(layers, u8(R), B, params, act, delta, keep, dropout, gradient, scratch)
             loss, mass = totals[1] - loss, max(Q, 1) * (totals[2] - mass)
-            if relative and mass > 0.0:  # a running mean with the memory of an epoch
-                level[0] = max(level[0] + (loss / mass - level[0]) / steps, LEAST_LEVEL)
+            if relative and mass > 0.0:  # a running mean over rows, with the memory of an epoch
+                level[0] = max(level[0] + (loss / mass - level[0]) * (stop - start) / N, LEAST_LEVEL)
             if penalty.size > 0:
                 penalise(params, gradient, penalty, level[0])
             if limit > 0.0:

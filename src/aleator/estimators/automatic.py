@@ -6,25 +6,25 @@
    loss that rises may fall again.
 2. **Giving up.** The longest is tried with lam small from the start: what is noisy is then given up for the sake of
    what is clean. It is taken if it makes the typical loss, the geometric mean, clearly smaller.
-3. **Gain.** Members that answer know all rows, those that were judged nine tenths of them, or four fifths. How the
-   loss falls with the number of rows is learned from members that know half of that, and the rest extrapolated:
-   L(n) = C n^-alpha.
-4. **Quantifiers anew.** On its own rows a regressor's losses are too small, most where it could follow the noise, and a
+3. **Quantifiers anew.** On its own rows a regressor's losses are too small, most where it could follow the noise, and a
    quantifier trained beside it says so. The regressors stay; the quantifiers learn again, from the losses on rows left
    out (sec. 9 of the paper), and take the place of the others if they are better on rows left out once more.
+4. **Gain.** Rows left out tell the scale of ensembles that lack a fold, and the one that answers lacks none. What a
+   fold more is worth is seen a fold further in: with ensembles that lack two.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aleator import engine, heads
-from aleator.estimators import fitting, recipe
-from aleator.estimators.fitting import Fit, LeftOut, MakeMember, Rows, Training
+from aleator.estimators import fitting, quantifiers, recipe
+from aleator.estimators.fitting import Fit, HeldOut, LeftOut, MakeMember, Rows, Training
 from aleator.estimators.prediction import Readout
 from aleator.estimators.settings import NetworkSettings, Schedule
 
@@ -37,31 +37,30 @@ _CURVE = ["epoch", "cv_loss"]
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be learned: `rows` of `data`, each in a `fold`, by members made from seeds; how it is read."""
+    """What is to be learned: `rows` of `data`, each in a `fold` and a `group`, by members made from seeds.
+
+    `read` says how the members' outputs are read.
+    """
 
     training: Training
     read: Readout
     data: engine.Data
     rows: Rows
     fold: NDArray[np.int64]
+    group: NDArray[np.int64]
     seeds: list[int]
     make_member: MakeMember
-    make_clean_first: MakeMember  # members that give noisy regions up
 
     def ensembles(self, kept: Sequence[Rows], epochs: int, seeds: Sequence[int]) -> list[list[engine.Member]]:
         """Members for each of these sets of rows."""
         return [[self.make_member(own, seed, epochs) for seed in seeds] for own in kept]
 
-    def losses(self, left_out: Sequence[LeftOut]) -> tuple[Floats, Floats]:
-        """The loss of each row left out (n,), in the units of the networks, and the rows' weight."""
+    def judged(self, left_out: Sequence[LeftOut]) -> HeldOut:
+        """What was said of rows left out, and what was true, in the units of the networks."""
         held_out = fitting.held_out(left_out, self.read.compare)
         assert held_out is not None
-        return (held_out.realised / self.unit).mean(axis=1), held_out.weight
-
-    @property
-    def unit(self) -> Floats:
-        """What losses in the user's units are divided by; 1 for a target that never varies."""
-        return np.where(self.read.units.unit > 0, self.read.units.unit, 1.0)
+        unit = np.where(self.read.units.unit > 0, self.read.units.unit, 1.0)  # 1 for a target that never varies
+        return replace(held_out, realised=held_out.realised / unit, predicted=held_out.predicted / unit)
 
 
 def learn(settings: Any, task: Task, watched: engine.Data | None) -> Fit:
@@ -70,22 +69,26 @@ def learn(settings: Any, task: Task, watched: engine.Data | None) -> Fit:
     if len(held) == 1:  # nothing would be left to learn from
         members = [task.make_member(task.rows, seed, recipe.FEWEST) for seed in task.seeds]
         return fitting.fixed(task.training, members, watched)
-    done, epochs, left_out, curve = _searched(task, held, kept)
-    gave_up, task = done is not task, done
-    gain = _gain(task, held, left_out, epochs)
-    members = [task.make_member(task.rows, seed, epochs) for seed in task.seeds]
-    fit = fitting.fixed(task.training, members, watched)
+    done, epochs, left_out, curve = _searched(task, _clean_first(settings, task), held, kept)
+    members = [done.make_member(task.rows, seed, epochs) for seed in task.seeds]
+    fit = fitting.fixed(done.training, members, watched)
     history = [fitting.joined(table, curve, _CURVE) for table in fit.history]
-    return _quantified_anew(
-        settings, task, replace(fit, history=history, left_out=left_out, gain=gain, gave_up=gave_up)
-    )
+    fit = replace(fit, history=history, left_out=left_out, gave_up=done is not task)
+    return _quantified(settings, done, fit, held)
 
 
 # ---------------------------------------------------------------- length, and giving up
 
 
+def _clean_first(settings: Any, task: Task) -> Task:
+    """The same by members that give noisy regions up: without a penalty, for what is left has sharp edges."""
+    plan = task.training.plan if settings.l2 is not None else replace(task.training.plan, l2=0.0)
+    make_member = fitting.member_maker(settings, task.data, recipe.CLEAN_FIRST)
+    return replace(task, training=replace(task.training, plan=plan), make_member=make_member)
+
+
 def _searched(
-    task: Task, held: list[Rows], kept: list[Rows]
+    task: Task, clean_first: Task, held: list[Rows], kept: list[Rows]
 ) -> tuple[Task, int, tuple[LeftOut, ...], list[tuple[float, ...]]]:
     """The task as it is to be done, the number of epochs, and ensembles trained so without each fold.
 
@@ -95,6 +98,8 @@ def _searched(
     some = slice(int(np.argmax(enough)) + 1 if enough.any() else len(held))  # folds that are enough to search with
     searchers, others = task.seeds[: recipe.SEARCHERS], task.seeds[recipe.SEARCHERS :]
     lengths = recipe.lengths(len(task.rows))
+    group = np.zeros(len(task.data.Y), np.int64)
+    group[task.rows] = task.group
     bar, tick = fitting.progress(task.training.verbose, "choosing the number of epochs", len(lengths) + 1)
 
     def attempt(way: Task, epochs: int) -> _Tried | None:
@@ -105,9 +110,9 @@ def _searched(
             )
         except engine.DivergenceError:  # what diverges is not chosen
             return None
-        return _Tried(epochs, left_out, *way.losses(left_out))
+        said = way.judged(left_out)
+        return _Tried(epochs, left_out, said.realised.mean(axis=1), said.weight, group[said.rows])
 
-    clean_first = replace(task, make_member=task.make_clean_first)
     with bar:
         tried = [each for epochs in lengths if (each := attempt(task, epochs))]
         giving_up = attempt(clean_first, lengths[-1])
@@ -128,12 +133,13 @@ def _searched(
 
 @dataclass(frozen=True)
 class _Tried:
-    """A length, the ensembles that were trained so long, and what they lost on rows left out (n,)."""
+    """A length, the ensembles that were trained so long, and what they lost on rows left out (n,), some of a group."""
 
     epochs: int
     left_out: tuple[LeftOut, ...]
     losses: Floats
     weight: Floats
+    group: NDArray[np.int64]
 
     @property
     def mean(self) -> float:
@@ -151,9 +157,10 @@ class _Tried:
         return mean + recipe.BEYOND_DOUBT * error < math.log(recipe.TYPICAL_LOSS)
 
     def _mean_and_error(self, values: Floats) -> tuple[float, float]:
-        """The weighted mean of a value a row, and its standard error."""
-        weighted = self.weight * values / self.weight.mean()
-        return float(weighted.mean()), float(weighted.std() / np.sqrt(len(weighted)))
+        """The weighted mean of a value a row, and its standard error: groups are independent, their rows are not."""
+        mean = float(np.average(values, weights=self.weight))
+        by_group = np.bincount(self.group, self.weight * (values - mean))
+        return mean, float(np.sqrt(np.sum(by_group**2)) / self.weight.sum())
 
 
 def _seen(losses: Floats) -> Floats:
@@ -165,25 +172,6 @@ def _together(some: LeftOut, others: LeftOut) -> LeftOut:
     """All members that were trained without the same rows."""
     params = [*some.params, *others.params]
     return replace(some, params=params, lams=np.concatenate([some.lams, others.lams]))
-
-
-# ---------------------------------------------------------------- gain
-
-
-def _gain(task: Task, held: list[Rows], left_out: tuple[LeftOut, ...], epochs: int) -> float:
-    """What the loss is multiplied with when members know all rows, and not only those of the other folds."""
-    folds = len(held)
-    if folds < 4:
-        return 1.0
-    some = slice(recipe.SEARCHERS)
-    few = [np.concatenate([held[(k + 1 + j) % folds] for j in range(folds // 2)]) for k in range(folds)]
-    by_few = fitting.trained_without(task.training, task.data, held, task.ensembles(few, epochs, task.seeds[some]))
-    by_more = tuple(replace(part, params=part.params[some], lams=part.lams[some]) for part in left_out)
-    loss_by_few, loss_by_more = (_Tried(epochs, part, *task.losses(part)).mean for part in (by_few, by_more))
-    if not (0 < loss_by_more < loss_by_few < np.inf):
-        return 1.0
-    alpha = np.log(loss_by_few / loss_by_more) / np.log((folds - 1) / (folds // 2))
-    return float((1 - 1 / folds) ** min(alpha, recipe.STEEPEST))
 
 
 # ---------------------------------------------------------------- quantifiers
@@ -199,50 +187,71 @@ class Given(NetworkSettings):
     l2: float = recipe.GIVEN_L2
 
 
-def _quantified_anew(settings: Any, task: Task, fit: Fit) -> Fit:
-    """The same regressors, with quantifiers that learned from the losses on rows left out if these are better."""
-    network, data = task.training.plan.network, task.data
-    held_out = fitting.held_out(fit.left_out, task.read.compare)
-    assert held_out is not None
-    losses = held_out.realised / task.unit
-    mean = float(np.average(losses.mean(axis=1), weights=held_out.weight))
-    if settings.shared_layers or not 0 < mean < np.inf:  # what is shared is the regressor's, and stays
-        return fit
-    Y = np.zeros((len(data.Y), losses.shape[1]), np.float32)
-    Y[held_out.rows] = losses / mean
-    frame = np.tile([0.0, 1.0, 1.0, 1.0], (losses.shape[1], 1))
-    alone = engine.network(
-        network.n_inputs,
-        tuple(settings.hidden),
-        n_outputs=0,
-        n_quantifiers=losses.shape[1],
-        activation=settings.activation,
-    )
-    given = Given(coupling=settings.coupling, n_jobs=settings.n_jobs, verbose=settings.verbose)
-    of_losses = replace(data, Y=Y, frame=frame)
-    learned = fitting.cross_validated(
-        fitting.training(given, alone, heads.given, task.read.head, len(task.rows)),
-        of_losses,
-        task.rows,
-        task.fold,
-        task.seeds,
-        fitting.member_maker(given, of_losses),
-    )
+@dataclass(frozen=True)
+class _Alone:
+    """Quantifiers of a task, without their regressors, that learn given losses."""
 
-    def paired(pairs: Any, quantifiers: Any) -> list[NDArray[np.float32]]:
-        return [_paired(network, alone, *both) for both in zip(pairs, quantifiers, strict=True)]
+    task: Task
+    settings: Given
+    network: engine.Network
+    training: Training
+
+    def data(self, losses: Floats) -> tuple[engine.Data, float]:
+        """Rows with their losses (n, Q), in units of the mean of those that are known, and that mean."""
+        known = np.isfinite(losses[:, 0])
+        mean = float(np.average(losses[known].mean(axis=1), weights=self.task.data.weight[known]))
+        Y = np.where(known[:, None], losses, 0.0) / mean
+        frame = quantifiers.as_they_are(losses.shape[1])
+        return replace(self.task.data, Y=Y.astype(np.float32), frame=frame), mean
+
+    def expected(self, left_out: LeftOut, mean: float) -> float:
+        """What they expect of rows left out, in all, of losses in units of `mean`."""
+        data, rows = left_out.data, left_out.rows
+        expected_loss, total = self.training.plan.head.expected_loss, 0.0
+        assert expected_loss is not None
+        for params, lam in zip(left_out.params, left_out.lams, strict=True):
+            xi = engine.forward(self.network, params, data.X[rows], data.shift, data.scale)[1]
+            total += mean * float(data.weight[rows] @ expected_loss(xi, lam).sum(axis=1))
+        return total
+
+
+def _quantified(settings: Any, task: Task, fit: Fit, held: list[Rows]) -> Fit:
+    """The same regressors, with the better ones of two kinds of quantifiers, and the gain that goes with these."""
+    own = task.judged(fit.left_out)
+    twice = _left_out_twice(task, held, int(fit.epochs[0]))
+    judges = tuple(_first(part, recipe.SEARCHERS) for part in fit.left_out)
+    kept = replace(fit, gain=_gain_beside(task, judges, twice))
+    mean = float(np.average(own.realised.mean(axis=1), weights=own.weight))
+    if settings.shared_layers or not 0 < mean < np.inf:  # what is shared is the regressor's, and stays
+        return kept
+    given = Given(
+        hidden=settings.hidden,
+        activation=settings.activation,
+        coupling=settings.coupling,
+        n_jobs=settings.n_jobs,
+        verbose=settings.verbose,
+    )
+    network = quantifiers.alone(task.training.plan.network.n_inputs, own.realised.shape[1], given)
+    training = fitting.training(given, network, heads.given, task.read.head, len(task.rows))
+    alone = _Alone(task, given, network, training)
+    data, unit = alone.data(_by_row(task, own))
+    make_member = fitting.member_maker(given, data)
+    learned = fitting.cross_validated(training, data, task.rows, task.fold, task.seeds, make_member)
+
+    def paired(pairs: Any, others: Any) -> list[NDArray[np.float32]]:
+        return [_paired(task.training.plan.network, network, *both) for both in zip(pairs, others, strict=True)]
 
     left_out = tuple(
-        replace(own, params=paired(own.params, others.params), lams=mean * others.lams)
-        for own, others in zip(fit.left_out, learned.left_out, strict=True)
+        replace(pairs, params=paired(pairs.params, others.params), lams=unit * others.lams)
+        for pairs, others in zip(fit.left_out, learned.left_out, strict=True)
     )
-    anew = fitting.held_out(left_out, task.read.compare)
-    assert anew is not None
-    astray = anew.is_near(WITHIN) and not held_out.is_near(WITHIN)
-    if not (anew.score < held_out.score or astray):
-        return fit
+    anew = task.judged(left_out)
+    astray = anew.is_near(WITHIN) and not own.is_near(WITHIN)
+    if not (anew.score < own.score or astray):
+        return kept
+    gain = _gain_anew(alone, held, judges, twice, int(learned.epochs[0]))
     params = np.stack(paired(fit.params, learned.params))
-    return replace(fit, params=params, lams=mean * learned.lams, left_out=left_out)
+    return replace(fit, params=params, lams=unit * learned.lams, left_out=left_out, gain=gain)
 
 
 def _paired(
@@ -254,3 +263,79 @@ def _paired(
         own.of(params)[:] = other.of(quantifier)
         own.bias_of(params)[:] = other.bias_of(quantifier)
     return params
+
+
+def _by_row(task: Task, said: HeldOut) -> Floats:
+    """The realised losses (n, Q) in the order of the data, NaN for rows that were not left out."""
+    losses = np.full((len(task.data.Y), said.realised.shape[1]), np.nan)
+    losses[said.rows] = said.realised
+    return losses
+
+
+# ---------------------------------------------------------------- gain
+
+# The ensembles that are trained without each pair of folds.
+Twice = dict[tuple[int, int], LeftOut]
+
+
+def _left_out_twice(task: Task, held: list[Rows], epochs: int) -> Twice:
+    """A few members for each pair of folds that have seen neither; none for two folds, or if one diverges."""
+    pairs = list(combinations(range(len(held)), 2)) if len(held) > 2 else []
+    both = [np.concatenate([held[a], held[b]]) for a, b in pairs]
+    kept = [task.rows[~np.isin(task.rows, rows)] for rows in both]
+    try:
+        ensembles = task.ensembles(kept, epochs, task.seeds[: recipe.SEARCHERS])
+        trained = fitting.trained_without(task.training, task.data, both, ensembles)
+    except engine.DivergenceError:
+        return {}
+    return dict(zip(pairs, trained, strict=True))
+
+
+def _gain_beside(task: Task, once: Sequence[LeftOut], twice: Twice) -> float:
+    """Of quantifiers beside their regressors: their scale without a fold, over that without two."""
+    if not twice:
+        return 1.0
+    ratio = task.judged(once).ratio / task.judged(tuple(twice.values())).ratio
+    return _gain(float(ratio.mean()), len(once))
+
+
+def _gain_anew(alone: _Alone, held: list[Rows], once: Sequence[LeftOut], twice: Twice, epochs: int) -> float:
+    """Of quantifiers that learned from rows left out: what they expect of a row that those losses knew of, or not.
+
+    They are asked about a fold they have not seen. But the losses of all other folds, which they learned, are those of
+    regressors that had seen it, and had learned from it how to predict its neighbours. A new row is no such help: that
+    is what losses by ensembles without both folds tell.
+    """
+    if not twice:
+        return 1.0
+    task = alone.task
+    knowing = [_by_row(task, task.judged(once))] * len(held)
+    unknowing = [_by_row(task, task.judged(_other_folds(held, twice, a))) for a in range(len(held))]
+    ensembles, means = [], []
+    for losses, a in zip(knowing + unknowing, [*range(len(held))] * 2, strict=True):
+        data, mean = alone.data(losses)
+        make_member = fitting.member_maker(alone.settings, data)
+        rows = task.rows[~np.isin(task.rows, held[a])]
+        ensembles.append([fitting.cooled(make_member, rows, seed, epochs) for seed in task.seeds])
+        means.append(mean)
+    try:
+        asked = fitting.trained_without(alone.training, task.data, held * 2, ensembles)
+    except engine.DivergenceError:
+        return 1.0
+    expected = [alone.expected(part, mean) for part, mean in zip(asked, means, strict=True)]
+    return _gain(sum(expected[: len(held)]) / sum(expected[len(held) :]), len(held))
+
+
+def _other_folds(held: list[Rows], twice: Twice, a: int) -> list[LeftOut]:
+    """Every fold but number `a`, with members that have seen neither."""
+    return [replace(part, rows=held[j if i == a else i]) for (i, j), part in twice.items() if a in (i, j)]
+
+
+def _gain(ratio: float, folds: int) -> float:
+    """From K - 2 folds to K - 1 it was `ratio`; from K - 1 to all K, by L(n) = C n^-alpha, and never a loss."""
+    power = math.log(1 - 1 / folds) / math.log(1 - 1 / (folds - 1))
+    return float(np.clip(ratio**power, recipe.MOST_GAIN, 1.0)) if 0 < ratio < np.inf else 1.0
+
+
+def _first(part: LeftOut, members: int) -> LeftOut:
+    return replace(part, params=part.params[:members], lams=part.lams[:members])

@@ -52,8 +52,6 @@ FEWEST, MOST = 10, 1_000  # within these numbers of epochs
 GROWTH = 1.2  # epochs looked at: 1, 2, 3, ... and then each this many times the one before
 ENOUGH = 1.7  # give up once this many times the best number of epochs (and 10 more) brought nothing better
 COOLDOWN = 0.4  # so much longer, at a rate falling to zero, than the best number of epochs
-_WATCHED = ["epoch", "validation_joint_loss", "validation_loss"]
-_FOLDS = ["epoch", "cv_joint_loss", "cv_loss"]
 
 # Makes a member from its rows, its seed and the number of epochs its schedules cover.
 MakeMember = Callable[[Rows, int, int], Member]
@@ -136,7 +134,7 @@ class HeldOut:
     @property
     def scale(self) -> Floats:
         """Mean realised over mean predicted loss (Q,); an error if they have nothing to do with each other."""
-        scale = self._ratio
+        scale = self.ratio
         if not self.is_near(1e10):
             raise DivergenceError(
                 f"training went astray: on held-out rows the loss is {scale.max():.1g} times what the quantifier says. "
@@ -146,19 +144,20 @@ class HeldOut:
 
     def is_near(self, factor: float) -> bool:
         """Whether mean realised and mean predicted loss are within this factor of each other."""
-        return bool(((self._ratio >= 1 / factor) & (self._ratio <= factor)).all())
+        return bool(((self.ratio >= 1 / factor) & (self.ratio <= factor)).all())
 
     @property
     def score(self) -> float:
         """Mean of L / e + ln e, with e the predicted loss times the scale: less is better, least where e = E L."""
         tiny = np.finfo(np.float64).tiny
-        expected = np.maximum(self._ratio * self.predicted, tiny)
+        expected = np.maximum(self.ratio * self.predicted, tiny)
         with np.errstate(over="ignore"):
             each = (self.realised / expected + np.log(expected)).mean(axis=1)
         return float(np.average(each, weights=self.weight))
 
     @property
-    def _ratio(self) -> Floats:
+    def ratio(self) -> Floats:
+        """Mean realised over mean predicted loss (Q,); 1 where it would make no sense."""
         realised, predicted = self.weight @ self.realised, self.weight @ self.predicted
         usable = (realised > 0) & (predicted > 0) & np.isfinite(predicted)
         ratio: Floats = np.divide(realised, predicted, out=np.ones_like(realised), where=usable)
@@ -178,7 +177,7 @@ def held_out(left_out: Sequence[LeftOut], compare: Callable[[LeftOut], Floats]) 
 class Fit:
     """Trained parameters (K, P), lams and epochs (K,), one table of losses a member, and the rows left out, if any.
 
-    `gain`: what the losses on these rows are to be multiplied with, because members that had more rows answer.
+    `gain`: what the losses on these rows are to be multiplied with, because members that know all rows answer.
     `gave_up`: whether these are members that give noisy regions up (lam="auto").
     """
 
@@ -256,7 +255,7 @@ class _Watcher:
 
     def history(self) -> pd.DataFrame:
         table = _traced(self.run)
-        return joined(table, self.curve, _WATCHED) if self.curve else table
+        return joined(table, self.curve, _columns("validation", self.plan)) if self.curve else table
 
 
 def _traced(run: Run | None) -> pd.DataFrame:
@@ -284,11 +283,21 @@ def _fit(watchers: list[_Watcher], *left_out: LeftOut) -> Fit:
 
 
 def history(tables: list[pd.DataFrame], unit: Floats) -> pd.DataFrame:
-    """Losses by member and epoch, in the units of the loss (several units: in those of each output's own)."""
+    """Losses by member and epoch, in the units of the loss (several units: in those of each output's own).
+
+    A score, L / e + ln e, has no unit, but depends on that of e.
+    """
     table = pd.concat(tables, keys=range(len(tables)), names=["member", None]).reset_index(level=0)
     if len(unit) == 1:
-        table.loc[:, "joint_loss":] *= unit[0]
+        scores = table.columns[table.columns.str.endswith("score")]
+        table[scores] += np.log(unit[0]) if unit[0] > 0 else 0.0
+        table[table.columns.difference(["member", "epoch"]).difference(scores)] *= unit[0]
     return table.reset_index(drop=True)
+
+
+def _columns(rows: str, judge: Plan) -> list[str]:
+    """Of what was measured on rows that were not learned from."""
+    return ["epoch", f"{rows}_{judge.head.measures}", f"{rows}_loss"]
 
 
 def joined(table: pd.DataFrame, curve: list[tuple[float, ...]], columns: list[str]) -> pd.DataFrame:
@@ -325,14 +334,16 @@ def cross_validated(
     """
     if len(np.unique(fold)) == 1:  # nothing would be left to learn from
         return fixed(training, [make_member(rows, seed, FEWEST) for seed in seeds], watched)
-    epochs, curve = _search(training, data, rows, fold, seeds[0], make_member)
+    best, curve = _search(training, data, rows, fold, seeds[0], make_member)
+    epochs = best + round(COOLDOWN * best)
 
-    def cooled(own: Rows, seed: int) -> Member:
-        return _cooled(make_member, own, seed, epochs)
+    def trained(own: Rows, seed: int) -> Member:
+        return cooled(make_member, own, seed, epochs)
 
-    left_out = in_turn(training, data, rows, fold, seeds[:judges], cooled)
-    fit = fixed(training, [cooled(rows, seed) for seed in seeds], watched)
-    return replace(fit, history=[joined(table, curve, _FOLDS) for table in fit.history], left_out=left_out)
+    left_out = in_turn(training, data, rows, fold, seeds[:judges], trained)
+    fit = fixed(training, [trained(rows, seed) for seed in seeds], watched)
+    columns = _columns("cv", training.judge)
+    return replace(fit, history=[joined(table, curve, columns) for table in fit.history], left_out=left_out)
 
 
 def in_turn(
@@ -390,11 +401,11 @@ def group_folds(groups: NDArray[Any], seed: int, folds: int = FOLDS) -> NDArray[
     return random_folds(len(names), seed, folds)[member]
 
 
-def _cooled(make_member: MakeMember, rows: Rows, seed: int, epochs: int) -> Member:
-    """A member for `epochs` and then some more with a falling rate, which averages out the noise of the last steps."""
-    more = round(COOLDOWN * epochs)
-    member = make_member(rows, seed, epochs + more)
-    fall = np.concatenate([np.ones(epochs), np.linspace(1, 0, more + 1, endpoint=False)[1:]])
+def cooled(make_member: MakeMember, rows: Rows, seed: int, epochs: int) -> Member:
+    """A member whose rate falls to zero over the last of its `epochs`, which averages out the noise of the steps."""
+    member = make_member(rows, seed, epochs)
+    steady = round(epochs / (1 + COOLDOWN))
+    fall = np.concatenate([np.ones(steady), np.linspace(1, 0, epochs - steady + 1, endpoint=False)[1:]])
     return replace(member, rates=member.rates * fall)
 
 

@@ -42,10 +42,14 @@ Validation = tuple[ArrayLike, ArrayLike]
 
 @dataclass(frozen=True)
 class Lesson:
-    """What members learn, how, and by which chance; `fold` of the table's rows is for those held out in turn."""
+    """What members learn, how, and by which chance.
+
+    For each of the table's rows, the `fold` with which it is held out in turn, and the `group` it belongs to.
+    """
 
     table: Table
     fold: NDArray[np.int64]
+    group: NDArray[np.int64]
     training: fitting.Training
     seeds: list[int]
 
@@ -133,10 +137,12 @@ class NetworkRegressor(QuantifiedRegressor):
         training = fitting.training(self, network, loss, head, len(learned.rows))
         n_folds = fitting.n_folds(self, len(learned.rows))
         if groups is None:
+            group = np.arange(len(learned.rows))
             fold = fitting.random_folds(len(learned.rows), seeds[0], n_folds)
         else:
-            fold = fitting.group_folds(groups_of_rows(groups, len(y))[learned.rows], seeds[0], n_folds)
-        return Lesson(learned, fold, training, seeds)
+            group = groups_of_rows(groups, len(y))[learned.rows]
+            fold = fitting.group_folds(group, seeds[0], n_folds)
+        return Lesson(learned, fold, group, training, seeds)
 
     def _learn_encoding(self, X: Any, y: Any, sample_weight: Any, groups: Any, seed: int) -> Floats:
         """The table as the encoder, fitted to it, turns it into numbers."""
@@ -220,8 +226,7 @@ class NetworkRegressor(QuantifiedRegressor):
             return fitting.stopped_early(training, members, watched or data, held, self.patience)
         if self.epochs is None and recipe.is_auto(self):
             read = Readout(self.network_, self._head(), losses.get(self.loss), self.scaling_, self.units_)
-            clean_first = fitting.member_maker(self, data, recipe.CLEAN_FIRST)
-            task = automatic.Task(training, read, data, rows, lesson.fold, seeds, make_member, clean_first)
+            task = automatic.Task(training, read, data, rows, lesson.fold, lesson.group, seeds, make_member)
             return automatic.learn(self, task, watched)
         if self.epochs is None:
             return fitting.cross_validated(training, data, rows, lesson.fold, seeds, make_member, watched, self.judges)

@@ -76,11 +76,8 @@ def learn(settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats, par
     unit = np.average(L[rows], axis=0, weights=weight[rows])
     in_units = np.ascontiguousarray(L / np.where(unit > 0, unit, 1.0), np.float32)
     scales = scaling(Z, L, rows, weight)
-    frame = np.tile([0.0, 1.0, 1.0, 1.0], (L.shape[1], 1))
-    data = engine.Data(Z, scales.x_mean, scales.x_scale, in_units, weight, frame)
-    network = engine.network(
-        Z.shape[1], tuple(settings.hidden), n_outputs=0, n_quantifiers=L.shape[1], activation=settings.activation
-    )
+    data = engine.Data(Z, scales.x_mean, scales.x_scale, in_units, weight, as_they_are(L.shape[1]))
+    network = alone(Z.shape[1], L.shape[1], settings)
 
     def trained(params: Any, lams: Floats, known: NDArray[np.int64]) -> Quantifiers:
         reach = np.stack([_reach(network, member, scales, Z, known) for member in params])
@@ -102,6 +99,18 @@ def learn(settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats, par
     history = fitting.history(fit.history, unit)
     held_out = fitting.held_out(fit.left_out, compare)
     return Trained(trained(fit.params, fit.lams, rows), held_out, fit.epochs, history)
+
+
+def alone(n_inputs: int, n_losses: int, settings: Any) -> engine.Network:
+    """A quantifier of the shape that an estimator's settings ask for, without a regressor."""
+    return engine.network(
+        n_inputs, tuple(settings.hidden), n_outputs=0, n_quantifiers=n_losses, activation=settings.activation
+    )
+
+
+def as_they_are(n_losses: int) -> Floats:
+    """The frame of losses that are given: nothing is to be converted."""
+    return np.tile([0.0, 1.0, 1.0, 1.0], (n_losses, 1))
 
 
 def _reach(

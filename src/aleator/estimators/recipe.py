@@ -26,7 +26,7 @@ from aleator.estimators.settings import NetworkSettings
 Floats = NDArray[np.float64]
 
 KAPPA = 100.0, 0.01  # lam over the mean loss, at the beginning and at the end
-CLEAN_FIRST = 1e-3, 1e-3  # the same, where noisy regions are given up, which must make
+CLEAN_FIRST = 1e-2, 1e-4  # the same, where noisy regions are given up, without a penalty, which must make
 TYPICAL_LOSS = 0.8  # of the typical (geometric mean) loss on rows left out,
 BEYOND_DOUBT = 3.0  # by so many standard errors
 RATE = 1e-2  # of Adam at the beginning; falls to 0 like a cosine
@@ -39,10 +39,10 @@ FEWEST = 10  # epochs
 SHORTEST = 3  # epochs that are tried
 TIMES = 3  # each length that is tried is so many times the one before
 JUDGES = 2_000  # rows held out are enough to choose the length
-SEARCHERS = 2  # members that do so, and that tell how the loss falls with the number of rows
+SEARCHERS = 2  # members that do so, and that are trained without two folds
 MANY_FOLDS = 10  # are left out in turn, so that as many rows as can be are learned from, of tables of less than
 MANY_ROWS = 2_000
-STEEPEST = 1.0  # alpha of L(n) = C n^-alpha at most: a model that fits learns no faster
+MOST_GAIN = 0.5  # of the loss that was seen on rows left out is expected of members that know all rows, at the least
 
 # Quantifiers that learn given losses, in units of their mean: the defaults of LossQuantifier, see DESIGN.md.
 GIVEN_LAM = 0.1
