@@ -214,10 +214,11 @@ def test_more_rows_are_worth_more_where_there_is_no_noise():
 @pytest.mark.parametrize("folds", [3, 5, 10])
 def test_the_gain_of_a_power_law_is_exact(folds):
     for alpha in (0.0, 0.3, 1.0):
-        assert automatic._gain(((folds - 2) / (folds - 1)) ** alpha, folds) == pytest.approx((1 - 1 / folds) ** alpha)
-    assert automatic._gain(1.7, folds) == 1.0  # more rows do no harm
-    assert automatic._gain(1e-9, folds) == recipe.MOST_GAIN
-    assert automatic._gain(np.nan, folds) == 1.0
+        once, twice = (7 * (folds - k) ** -alpha for k in (1, 2))
+        assert automatic._gain(once, twice, folds) == pytest.approx((1 - 1 / folds) ** alpha)
+    assert automatic._gain(1.7, 1.0, folds) == 1.0  # more rows do no harm
+    assert automatic._gain(1e-9, 1.0, folds) == recipe.MOST_GAIN
+    assert [automatic._gain(*both, folds) for both in ((np.nan, 1.0), (1.0, 0.0), (np.inf, np.inf))] == [1.0] * 3
 
 
 def test_folds_are_left_out_twice():

@@ -200,7 +200,7 @@ class _Alone:
         """Rows with their losses (n, Q), in units of the mean of those that are known, and that mean."""
         known = np.isfinite(losses[:, 0])
         mean = float(np.average(losses[known].mean(axis=1), weights=self.task.data.weight[known]))
-        Y = np.where(known[:, None], losses, 0.0) / mean
+        Y = np.where(known[:, None], losses, 0.0) / (mean or 1.0)
         frame = quantifiers.as_they_are(losses.shape[1])
         return replace(self.task.data, Y=Y.astype(np.float32), frame=frame), mean
 
@@ -295,8 +295,8 @@ def _gain_beside(task: Task, once: Sequence[LeftOut], twice: Twice) -> float:
     """Of quantifiers beside their regressors: their scale without a fold, over that without two."""
     if not twice:
         return 1.0
-    ratio = task.judged(once).ratio / task.judged(tuple(twice.values())).ratio
-    return _gain(float(ratio.mean()), len(once))
+    scales = [float(task.judged(parts).ratio.mean()) for parts in (once, tuple(twice.values()))]
+    return _gain(*scales, len(once))
 
 
 def _gain_anew(alone: _Alone, held: list[Rows], once: Sequence[LeftOut], twice: Twice, epochs: int) -> float:
@@ -323,7 +323,7 @@ def _gain_anew(alone: _Alone, held: list[Rows], once: Sequence[LeftOut], twice: 
     except engine.DivergenceError:
         return 1.0
     expected = [alone.expected(part, mean) for part, mean in zip(asked, means, strict=True)]
-    return _gain(sum(expected[: len(held)]) / sum(expected[len(held) :]), len(held))
+    return _gain(sum(expected[: len(held)]), sum(expected[len(held) :]), len(held))
 
 
 def _other_folds(held: list[Rows], twice: Twice, a: int) -> list[LeftOut]:
@@ -331,10 +331,12 @@ def _other_folds(held: list[Rows], twice: Twice, a: int) -> list[LeftOut]:
     return [replace(part, rows=held[j if i == a else i]) for (i, j), part in twice.items() if a in (i, j)]
 
 
-def _gain(ratio: float, folds: int) -> float:
-    """From K - 2 folds to K - 1 it was `ratio`; from K - 1 to all K, by L(n) = C n^-alpha, and never a loss."""
+def _gain(once: float, twice: float, folds: int) -> float:
+    """From K - 2 folds to K - 1 it is once / twice; from K - 1 to all K, by L(n) = C n^-alpha, and never a loss."""
+    if not (0 < once < np.inf and 0 < twice < np.inf):
+        return 1.0
     power = math.log(1 - 1 / folds) / math.log(1 - 1 / (folds - 1))
-    return float(np.clip(ratio**power, recipe.MOST_GAIN, 1.0)) if 0 < ratio < np.inf else 1.0
+    return float(np.clip((once / twice) ** power, recipe.MOST_GAIN, 1.0))
 
 
 def _first(part: LeftOut, members: int) -> LeftOut:
