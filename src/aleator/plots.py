@@ -155,17 +155,22 @@ def calibration(
 def history(model: Any, *, ax: Axes | None = None) -> Axes:
     """The joint loss by epoch on the training and on held-out rows; `model` is an estimator or its ``history_``.
 
-    Where lam changes it is the regressor's loss: joint losses at different lams do not compare.
+    Where lam changes, held-out rows have no joint loss, for those at different lams do not compare: then it is the
+    regressor's loss or, where the number of epochs was chosen by it, the score.
     """
     ax = _axes(ax)
     if not isinstance(model, pd.DataFrame):
         check_is_fitted(model, "history_")
     table: pd.DataFrame = model if isinstance(model, pd.DataFrame) else model.history_
-    measured = {"cv_joint_loss", "validation_joint_loss"} & set(table)
-    kind = "loss" if {"cv_loss", "validation_loss"} & set(table) and not measured else "joint_loss"
+    held_out = [name for name in map(str, table) if name.startswith(("cv_", "validation_"))]
+    if not held_out or any(name.endswith("joint_loss") for name in held_out):
+        kind = "joint_loss"
+    else:
+        kind = "score" if "cv_score" in held_out else "loss"
     for k, (_, member) in enumerate(table.groupby("member")):
-        label = "training rows" if k == 0 else None
-        ax.plot(member["epoch"], member[kind], color=BLUE, lw=1.2, alpha=0.9, label=label)
+        if kind in member:
+            label = "training rows" if k == 0 else None
+            ax.plot(member["epoch"], member[kind], color=BLUE, lw=1.2, alpha=0.9, label=label)
         for rows, color, text in CURVES:
             name = f"{rows}_{kind}"
             if name in member and (k == 0 or rows != "cv"):  # all members share the search

@@ -85,7 +85,7 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
 
         return fitting.in_turn(lesson.training, learned.data, learned.rows, lesson.fold, lesson.seeds, as_long)
 
-    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int], gain: float) -> None:
+    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int], gain: Floats) -> None:
         rng = np.random.default_rng([seeds[0], 2])
         self.masks_ = rng.uniform(size=(self.n_passes, sum(self.hidden))) >= self.dropout
         unit = self.units_.unit

@@ -16,7 +16,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from aleator.estimators import fitting, quantifiers, recipe
 from aleator.estimators.fitting import Fit, HeldOut, LeftOut, MakeMember, Rows, Training
 from aleator.estimators.prediction import Readout
 from aleator.estimators.settings import NetworkSettings, Schedule
+from aleator.estimators.table import ROWS_AT_A_TIME
 
 Floats = NDArray[np.float64]
 
@@ -159,8 +159,12 @@ class _Tried:
     def _mean_and_error(self, values: Floats) -> tuple[float, float]:
         """The weighted mean of a value a row, and its standard error: groups are independent, their rows are not."""
         mean = float(np.average(values, weights=self.weight))
-        by_group = np.bincount(self.group, self.weight * (values - mean))
-        return mean, float(np.sqrt(np.sum(by_group**2)) / self.weight.sum())
+        groups, member = np.unique(self.group, return_inverse=True)
+        if len(groups) == 1:  # nothing is known about others
+            return mean, math.inf
+        by_group = np.bincount(member, self.weight * (values - mean))
+        variance = np.sum(by_group**2) * len(groups) / (len(groups) - 1)
+        return mean, float(np.sqrt(variance) / self.weight.sum())
 
 
 def _seen(losses: Floats) -> Floats:
@@ -198,27 +202,30 @@ class _Alone:
 
     def data(self, losses: Floats) -> tuple[engine.Data, float]:
         """Rows with their losses (n, Q), in units of the mean of those that are known, and that mean."""
-        known = np.isfinite(losses[:, 0])
+        rows = self.task.rows  # in this order, sums do not depend on that of the table
+        known = rows[~np.isnan(losses[rows, 0])]
         mean = float(np.average(losses[known].mean(axis=1), weights=self.task.data.weight[known]))
-        Y = np.where(known[:, None], losses, 0.0) / (mean or 1.0)
-        frame = quantifiers.as_they_are(losses.shape[1])
-        return replace(self.task.data, Y=Y.astype(np.float32), frame=frame), mean
+        Y = np.zeros(losses.shape, np.float32)
+        Y[known] = losses[known] / (mean or 1.0)
+        return replace(self.task.data, Y=Y, frame=quantifiers.as_they_are(losses.shape[1])), mean
 
-    def expected(self, left_out: LeftOut, mean: float) -> float:
-        """What they expect of rows left out, in all, of losses in units of `mean`."""
+    def expected(self, left_out: LeftOut, mean: float) -> Floats:
+        """What they expect of rows left out, in all (Q,), of losses in units of `mean`."""
         data, rows = left_out.data, left_out.rows
-        expected_loss, total = self.training.plan.head.expected_loss, 0.0
+        expected_loss, total = self.training.plan.head.expected_loss, np.zeros(self.network.n_quantifiers)
         assert expected_loss is not None
-        for params, lam in zip(left_out.params, left_out.lams, strict=True):
-            xi = engine.forward(self.network, params, data.X[rows], data.shift, data.scale)[1]
-            total += mean * float(data.weight[rows] @ expected_loss(xi, lam).sum(axis=1))
+        for lo in range(0, len(rows), ROWS_AT_A_TIME):
+            block = rows[lo : lo + ROWS_AT_A_TIME]
+            for params, lam in zip(left_out.params, left_out.lams, strict=True):
+                xi = engine.forward(self.network, params, data.X[block], data.shift, data.scale)[1]
+                total += mean * (data.weight[block] @ expected_loss(xi, lam))
         return total
 
 
 def _quantified(settings: Any, task: Task, fit: Fit, held: list[Rows]) -> Fit:
     """The same regressors, with the better ones of two kinds of quantifiers, and the gain that goes with these."""
     own = task.judged(fit.left_out)
-    twice = _left_out_twice(task, held, int(fit.epochs[0]))
+    twice = _left_out_twice(task, held, int(fit.epochs[0])) if settings.rescale else {}
     judges = tuple(_first(part, recipe.SEARCHERS) for part in fit.left_out)
     kept = replace(fit, gain=_gain_beside(task, judges, twice))
     mean = float(np.average(own.realised.mean(axis=1), weights=own.weight))
@@ -274,13 +281,17 @@ def _by_row(task: Task, said: HeldOut) -> Floats:
 
 # ---------------------------------------------------------------- gain
 
-# The ensembles that are trained without each pair of folds.
-Twice = dict[tuple[int, int], LeftOut]
+Twice = dict[tuple[int, int], LeftOut]  # ensembles that are trained without pairs of folds
+NO_GAIN = np.ones(1)
 
 
 def _left_out_twice(task: Task, held: list[Rows], epochs: int) -> Twice:
-    """A few members for each pair of folds that have seen neither; none for two folds, or if one diverges."""
-    pairs = list(combinations(range(len(held)), 2)) if len(held) > 2 else []
+    """A few members without each fold and one of its partners; none if there are two folds, or if one diverges."""
+    folds = len(held)
+    if folds == 2:
+        return {}
+    steps = range(1, min(recipe.PARTNERS, folds - 1) + 1)
+    pairs = sorted({tuple(sorted((a, (a + step) % folds))) for a in range(folds) for step in steps})
     both = [np.concatenate([held[a], held[b]]) for a, b in pairs]
     kept = [task.rows[~np.isin(task.rows, rows)] for rows in both]
     try:
@@ -288,55 +299,55 @@ def _left_out_twice(task: Task, held: list[Rows], epochs: int) -> Twice:
         trained = fitting.trained_without(task.training, task.data, both, ensembles)
     except engine.DivergenceError:
         return {}
-    return dict(zip(pairs, trained, strict=True))
+    return {(a, b): part for (a, b), part in zip(pairs, trained, strict=True)}
 
 
-def _gain_beside(task: Task, once: Sequence[LeftOut], twice: Twice) -> float:
-    """Of quantifiers beside their regressors: their scale without a fold, over that without two."""
+def _gain_beside(task: Task, once: Sequence[LeftOut], twice: Twice) -> Floats:
+    """Of quantifiers beside their regressors (Q,): their scale without a fold, over that without two."""
     if not twice:
-        return 1.0
-    scales = [float(task.judged(parts).ratio.mean()) for parts in (once, tuple(twice.values()))]
-    return _gain(*scales, len(once))
+        return NO_GAIN
+    return _gain(task.judged(once).ratio, task.judged(tuple(twice.values())).ratio, len(once))
 
 
-def _gain_anew(alone: _Alone, held: list[Rows], once: Sequence[LeftOut], twice: Twice, epochs: int) -> float:
-    """Of quantifiers that learned from rows left out: what they expect of a row that those losses knew of, or not.
+def _gain_anew(alone: _Alone, held: list[Rows], once: Sequence[LeftOut], twice: Twice, epochs: int) -> Floats:
+    """Of quantifiers that learned from rows left out (Q,): what they expect of rows that those losses knew of, or not.
 
-    They are asked about a fold they have not seen. But the losses of all other folds, which they learned, are those of
+    They are asked about a fold they have not seen. But the losses of other folds, which they learned, are those of
     regressors that had seen it, and had learned from it how to predict its neighbours. A new row is no such help: that
     is what losses by ensembles without both folds tell.
     """
     if not twice:
-        return 1.0
-    task = alone.task
-    knowing = [_by_row(task, task.judged(once))] * len(held)
-    unknowing = [_by_row(task, task.judged(_other_folds(held, twice, a))) for a in range(len(held))]
-    ensembles, means = [], []
-    for losses, a in zip(knowing + unknowing, [*range(len(held))] * 2, strict=True):
-        data, mean = alone.data(losses)
+        return NO_GAIN
+    task, folds = alone.task, len(held)
+    untold = [_by_row(task, task.judged(_partners(held, twice, a))) for a in range(folds)]
+    learned = [alone.data(_by_row(task, task.judged(once)))] * folds + [alone.data(losses) for losses in untold]
+    ensembles = []
+    for k, (data, mean) in enumerate(learned):
+        if not 0 < mean < np.inf:
+            return NO_GAIN
         make_member = fitting.member_maker(alone.settings, data)
-        rows = task.rows[~np.isin(task.rows, held[a])]
+        rows = task.rows[~np.isnan(untold[k % folds][task.rows, 0])]
         ensembles.append([fitting.cooled(make_member, rows, seed, epochs) for seed in task.seeds])
-        means.append(mean)
     try:
         asked = fitting.trained_without(alone.training, task.data, held * 2, ensembles)
     except engine.DivergenceError:
-        return 1.0
-    expected = [alone.expected(part, mean) for part, mean in zip(asked, means, strict=True)]
-    return _gain(sum(expected[: len(held)]), sum(expected[len(held) :]), len(held))
+        return NO_GAIN
+    expected = [alone.expected(part, mean) for part, (_, mean) in zip(asked, learned, strict=True)]
+    return _gain(np.sum(expected[:folds], axis=0), np.sum(expected[folds:], axis=0), folds)
 
 
-def _other_folds(held: list[Rows], twice: Twice, a: int) -> list[LeftOut]:
-    """Every fold but number `a`, with members that have seen neither."""
+def _partners(held: list[Rows], twice: Twice, a: int) -> list[LeftOut]:
+    """The folds that are left out together with number `a`, with members that have seen neither."""
     return [replace(part, rows=held[j if i == a else i]) for (i, j), part in twice.items() if a in (i, j)]
 
 
-def _gain(once: float, twice: float, folds: int) -> float:
-    """From K - 2 folds to K - 1 it is once / twice; from K - 1 to all K, by L(n) = C n^-alpha, and never a loss."""
-    if not (0 < once < np.inf and 0 < twice < np.inf):
-        return 1.0
+def _gain(once: Floats, twice: Floats, folds: int) -> Floats:
+    """From K - 2 folds to K - 1 it is once / twice; from K - 1 to K, if it falls like n^-alpha; and never above 1."""
     power = math.log(1 - 1 / folds) / math.log(1 - 1 / (folds - 1))
-    return float(np.clip((once / twice) ** power, recipe.MOST_GAIN, 1.0))
+    usable = (once > 0) & (twice > 0) & np.isfinite(once) & np.isfinite(twice)
+    ratio = np.divide(once, twice, out=np.ones_like(once), where=usable)
+    gain: Floats = np.clip(ratio**power, recipe.LEAST_GAIN, 1.0)
+    return gain
 
 
 def _first(part: LeftOut, members: int) -> LeftOut:

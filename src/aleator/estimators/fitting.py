@@ -12,7 +12,7 @@ of the predicted ones (`HeldOut`) is the scale of the expected loss. The paper's
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import joblib
@@ -186,7 +186,7 @@ class Fit:
     epochs: NDArray[np.int64]
     history: list[pd.DataFrame]
     left_out: tuple[LeftOut, ...] = ()
-    gain: float = 1.0
+    gain: Floats = field(default_factory=lambda: np.ones(1))  # (Q,), or one for all
     gave_up: bool = False
 
 

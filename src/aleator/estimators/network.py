@@ -185,11 +185,11 @@ class NetworkRegressor(QuantifiedRegressor):
         """Rows that members have not seen: those that training left out anyway."""
         return fit.left_out
 
-    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int], gain: float) -> None:
+    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int], gain: Floats) -> None:
         """From rows that were left out: the scale of the expected loss, and how often it is exceeded."""
         held_out = fitting.held_out(left_out if self._head().quantifies else (), self._readout().compare)
         scale = held_out.scale if self.rescale and held_out else np.ones(len(self.units_.unit))
-        gain = gain if self.rescale else 1.0
+        gain = gain if self.rescale else np.ones(1)
         self.loss_scale_ = scale * gain
         self._calibrated_by(None if held_out is None else replace(held_out, realised=gain * held_out.realised))
         self.__dict__.pop("out_of_fold_", None)

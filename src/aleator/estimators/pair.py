@@ -53,7 +53,8 @@ class PairRegressor(PairSettings, NetworkRegressor):
     ----------
     history_ : DataFrame of losses by member and epoch, in the units of the loss: joint_loss and loss on the training
         rows, validation_* on the rows that were watched, cv_* on the rows left out in turn to find the number of
-        epochs. Empty where not measured.
+        epochs. Empty where not measured. Where lam changes, *_score in place of *_joint_loss: mean of L / e + ln e, e
+        the expected loss.
     n_epochs_, lam_ : at the end, one a member. loss_scale_ : see `rescale`. gave_up_ : whether noisy regions were given
         up for the sake of clean ones (lam="auto"; not in files).
     out_of_fold_ : where rows were held out, DataFrame of these: row, loss, and the expected loss by members that had
