@@ -290,7 +290,7 @@ def _left_out_twice(task: Task, held: list[Rows], epochs: int) -> Twice:
     folds = len(held)
     if folds == 2:
         return {}
-    steps = range(1, min(recipe.PARTNERS, folds - 1) + 1)
+    steps = range(1, max(1, round(recipe.PARTNERS * folds)) + 1)
     pairs = sorted({tuple(sorted((a, (a + step) % folds))) for a in range(folds) for step in steps})
     both = [np.concatenate([held[a], held[b]]) for a, b in pairs]
     kept = [task.rows[~np.isin(task.rows, rows)] for rows in both]
