@@ -12,6 +12,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -74,6 +75,38 @@ def kappa(begin: float, end: float) -> dict[Any, Any]:
     return {(fitting, "member_maker"): lambda settings, data, kappa=None: plain(settings, data, (begin, end))}
 
 
+def kappas(begin: float, ends: list[float]) -> dict[Any, Any]:
+    """Members whose kappa falls to different numbers."""
+    plain = fitting.member_maker
+
+    def member_maker(settings: Any, data: Any, kappa: Any = None) -> Any:
+        if not recipe.is_auto(settings):
+            return plain(settings, data)
+        makers = {
+            seed: plain(settings, data, (begin, end))
+            for seed, end in zip(fitting.member_seeds(settings.random_state, len(ends)), ends, strict=True)
+        }
+        return lambda rows, seed, epochs: makers[seed](rows, seed, epochs)
+
+    return {(fitting, "member_maker"): member_maker}
+
+
+def lam_falls(begin: float, end: float) -> dict[Any, Any]:
+    """Members whose lam is a number that falls, whatever the loss is."""
+    plain = fitting.member_maker
+
+    def member_maker(settings: Any, data: Any, kappa: Any = None) -> Any:
+        def make_member(rows: Any, seed: int, epochs: int) -> Any:
+            member = plain(settings, data)(rows, seed, epochs)
+            if not recipe.is_auto(settings):
+                return member
+            return replace(member, lams=np.geomspace(begin, end, epochs), relative=None)
+
+        return make_member
+
+    return {(fitting, "member_maker"): member_maker}
+
+
 # name -> what of the recipe is replaced, parameters of PairEnsemble
 VARIANTS: dict[str, tuple[dict[Any, Any], dict[str, Any]]] = {
     "lam='auto'": ({}, {}),
@@ -82,6 +115,8 @@ VARIANTS: dict[str, tuple[dict[Any, Any], dict[str, Any]]] = {
     "kappa 1 from the start": (kappa(1, 1), {}),
     "kappa 0.01 from the start": (kappa(0.01, 0.01), {}),
     "kappa 1,000 to 0.001": (kappa(1000, 0.001), {}),
+    "kappa to 1, 0.1, ..., 0.0001": (kappas(100, [1, 0.1, 0.01, 0.001, 0.0001]), {}),
+    "lam itself 1 to 0.001": (lam_falls(1, 0.001), {}),
     "no penalty": ({}, {"l2": 0.0}),
     "penalty times 10": ({}, {"l2": 10.0}),
     "rate 0.003": ({}, {"learning_rate": 3e-3}),

@@ -77,7 +77,7 @@ def tables(out: Path, objective: str, datasets: tuple[str, ...], methods: tuple[
     What was computed is kept in the folder: an interrupted run goes on where it was, and a rerun only computes what is
     missing. Several processes may work in one folder.
 
-    Methods: ml, svgd, pbp, pair, ens_ml, ens_pair (the paper's), quantifier, dropout, beta_nll (further ones).
+    Methods: ml, svgd, pbp, pair, ens_ml, ens_pair (the paper's), auto, quantifier, dropout, beta_nll (further ones).
 
     Example: aleator reproduce tables --datasets yacht --folds 10 --objective rmse
     """
