@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: automatic strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
+.PHONY: automatic automatic-speed strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
   reproduction tuned cells msd kills torch digits command docs format clean
 
 demo: .venv/core
@@ -61,6 +61,9 @@ fuzz: .venv/all
 
 automatic: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/automatic.py $(ARGS)
+
+automatic-speed: .venv/all
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/automatic_speed.py $(ARGS)
 
 strips: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/strips.py $(ARGS)

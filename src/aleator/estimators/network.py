@@ -140,7 +140,9 @@ class NetworkRegressor(QuantifiedRegressor):
             group = np.arange(len(learned.rows))
             fold = fitting.random_folds(len(learned.rows), seeds[0], n_folds)
         else:
-            group = groups_of_rows(groups, len(y))[learned.rows]
+            group = groups_of_rows(
+                groups_of_rows(groups, len(y))[learned.rows], len(learned.rows)
+            )  # by their first rows
             fold = fitting.group_folds(group, seeds[0], n_folds)
         return Lesson(learned, fold, group, training, seeds)
 

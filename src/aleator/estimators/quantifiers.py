@@ -80,8 +80,8 @@ def learn(settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats, par
     network = alone(Z.shape[1], L.shape[1], settings)
 
     def trained(params: Any, lams: Floats, known: NDArray[np.int64]) -> Quantifiers:
-        reach = np.stack([_reach(network, member, scales, Z, known) for member in params])
-        return Quantifiers(network, coupling, scales, unit, np.stack(params), lams, reach)
+        reach_of = [reach(network, member, data, known) for member in params]
+        return Quantifiers(network, coupling, scales, unit, np.stack(params), lams, np.stack(reach_of))
 
     def compare(left: fitting.LeftOut) -> Floats:
         held = left.rows
@@ -113,16 +113,12 @@ def as_they_are(n_losses: int) -> Floats:
     return np.tile([0.0, 1.0, 1.0, 1.0], (n_losses, 1))
 
 
-def _reach(
-    network: engine.Network,
-    params: NDArray[np.float32],
-    scales: Scaling,
-    Z: NDArray[np.floating],
-    rows: NDArray[np.int64],
+def reach(
+    network: engine.Network, params: NDArray[np.float32], data: engine.Data, rows: NDArray[np.int64]
 ) -> NDArray[np.float32]:
     """Least and largest xi (2, Q) of one member on `rows`."""
     ends = []
     for lo in range(0, len(rows), ROWS_AT_A_TIME):
-        xi = engine.forward(network, params, Z[rows[lo : lo + ROWS_AT_A_TIME]], scales.x_mean, scales.x_scale)[1]
+        xi = engine.forward(network, params, data.X[rows[lo : lo + ROWS_AT_A_TIME]], data.shift, data.scale)[1]
         ends.append((xi.min(axis=0), xi.max(axis=0)))
     return np.stack([np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)])

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 KAPPA = 100.0, 0.01  # lam over the mean loss, at the beginning and at the end
 CLEAN_FIRST = 1e-2, 1e-4  # the same, where noisy regions are given up, without a penalty, which must make
-TYPICAL_LOSS = 0.8  # of the typical (geometric mean) loss on rows left out,
+TYPICAL_LOSS = 0.8  # of the loss that is typically expected (as a geometric mean) of rows left out,
 BEYOND_DOUBT = 3.0  # by so many standard errors
 RATE = 1e-2  # of Adam at the beginning; falls to 0 like a cosine
 BATCH = 32  # rows a step at least, and
