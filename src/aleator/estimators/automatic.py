@@ -221,7 +221,7 @@ class _Alone:
         return replace(self.task.data, Y=Y, frame=quantifiers.as_they_are(losses.shape[1])), mean
 
     def expected(self, left_out: LeftOut, mean: float, known: Rows) -> Floats:
-        """What they expect of rows left out, in all (Q,), within what they expect of `known` ones; `mean` is its unit."""
+        """What they expect of rows left out, in all (Q,), in units of `mean`; never more than of any `known` row."""
         data, rows = left_out.data, left_out.rows
         expected_loss, total = self.training.plan.head.expected_loss, np.zeros(self.network.n_quantifiers)
         assert expected_loss is not None
