@@ -72,9 +72,12 @@ def one(seed: int) -> str:
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    found = [text for text in Parallel(n_jobs=-1)(delayed(one)(seed) for seed in range(count)) if text]
-    print(*found, sep="\n")
-    print(f"{count} tables, {len(found)} with an error")
+    errors = 0
+    told = Parallel(n_jobs=-1, return_as="generator_unordered")(delayed(one)(seed) for seed in range(count))
+    for done, text in enumerate(told, 1):
+        errors += bool(text)
+        if text or done % 50 == 0 or done == count:
+            print(text or f"{done} of {count} tables, {errors} with an error", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from aleator import PairRegressor, files
 from aleator.estimators import recipe
 from aleator.paper.synthetic import GRID, NETWORK, Curve, Setting, said
 
-LAMS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1.0)
+LAMS = (0.001, 0.002, 0.005, 0.02, 0.05, 0.2, 1.0)
 WAYS = ("default", "paper", "recipe")
 FIRST, COUNT = 0, 10
 
