@@ -328,15 +328,17 @@ def test_groups_reach_the_standard_error(monkeypatch):
         np.testing.assert_array_equal(tried.group[:, None] == tried.group, same)
 
 
-@pytest.mark.parametrize(("l2", "penalty"), [(None, 0.0), (0.5, 0.5)])
-def test_what_gives_up_has_no_penalty_of_ours(l2, penalty):
+@pytest.mark.parametrize(("l2", "penalty", "batch"), [(None, 0.0, None), (0.5, 0.5, 7)])
+def test_what_gives_up_has_no_penalty_of_ours(l2, penalty, batch):
+    """... and calmer steps, unless the user says otherwise."""
     X, y = table(60)
-    model = PairRegressor(l2=l2)
+    model = PairRegressor(l2=l2, batch_size=batch)
     lesson = model._prepare(X, y, None)
     make_member = fitting.member_maker(model, lesson.table.data)
     task = automatic.Task(lesson.training, None, lesson.table.data, lesson.table.rows, lesson.fold, lesson.group, lesson.seeds, make_member)  # fmt: skip
     clean_first = automatic._clean_first(model, task)
     assert clean_first.training.plan.l2 == penalty / 60
+    assert clean_first.training.plan.batch_size == (batch or recipe.CALMER * recipe.BATCH)
     assert lesson.training.plan.l2 == (recipe.L2 if l2 is None else l2) / 60
     kappas = clean_first.make_member(task.rows, 0, 40).lams
     assert (kappas[0], kappas[-1]) == pytest.approx(recipe.CLEAN_FIRST)
@@ -446,7 +448,8 @@ def test_two_strips_are_given_up():
     assert gave_up.pop()
     model = PairRegressor(**NETWORK, random_state=setting.seed).fit(data.X, data.y)
     with mock.patch.object(fitting.member_maker, "__defaults__", (recipe.CLEAN_FIRST,)):
-        by_hand = PairRegressor(**NETWORK, random_state=setting.seed, epochs=recipe.LONGEST, l2=0.0).fit(data.X, data.y)
+        calm = {"epochs": recipe.PATIENCE * recipe.LONGEST, "batch_size": recipe.CALMER * recipe.BATCH, "l2": 0.0}
+        by_hand = PairRegressor(**NETWORK, random_state=setting.seed, **calm).fit(data.X, data.y)
     np.testing.assert_array_equal(model.predict(data.X), by_hand.predict(data.X))
     with mock.patch.object(recipe, "TYPICAL_LOSS", 1e-30):
         blurred = error()

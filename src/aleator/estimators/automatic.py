@@ -81,8 +81,15 @@ def learn(settings: Any, task: Task, watched: engine.Data | None) -> Fit:
 
 
 def _clean_first(settings: Any, task: Task) -> Task:
-    """The same by members that give noisy regions up: without a penalty, for what is left has sharp edges."""
-    plan = task.training.plan if settings.l2 is not None else replace(task.training.plan, l2=0.0)
+    """The same by members that give noisy regions up.
+
+    They have no penalty, for what is left has sharp edges, and calm steps, for noise that shakes them is learned from.
+    """
+    plan = task.training.plan
+    if settings.l2 is None:
+        plan = replace(plan, l2=0.0)
+    if settings.batch_size is None:
+        plan = replace(plan, batch_size=recipe.CALMER * plan.batch_size)
     make_member = fitting.member_maker(settings, task.data, recipe.CLEAN_FIRST)
     return replace(task, training=replace(task.training, plan=plan), make_member=make_member)
 
@@ -96,18 +103,16 @@ def _searched(
     """
     enough = np.cumsum([len(rows) for rows in held]) >= recipe.JUDGES
     some = slice(int(np.argmax(enough)) + 1 if enough.any() else len(held))  # folds that are enough to search with
-    searchers, others = task.seeds[: recipe.SEARCHERS], task.seeds[recipe.SEARCHERS :]
     lengths = recipe.lengths(len(task.rows))
     group = np.zeros(len(task.data.Y), np.int64)
     group[task.rows] = task.group
     bar, tick = fitting.progress(task.training.verbose, "choosing the number of epochs", len(lengths) + 1)
 
-    def attempt(way: Task, epochs: int) -> _Tried | None:
+    def attempt(way: Task, epochs: int, searchers: int) -> _Tried | None:
         tick(1)
+        ensembles = way.ensembles(kept[some], epochs, way.seeds[:searchers])
         try:
-            left_out = fitting.trained_without(
-                way.training, way.data, held[some], way.ensembles(kept[some], epochs, searchers)
-            )
+            left_out = fitting.trained_without(way.training, way.data, held[some], ensembles)
         except engine.DivergenceError:  # what diverges is not chosen
             return None
         said = way.judged(left_out)
@@ -115,8 +120,8 @@ def _searched(
         return _Tried(epochs, left_out, losses, expected, said.weight, group[said.rows])
 
     with bar:
-        tried = [each for epochs in lengths if (each := attempt(task, epochs))]
-        giving_up = attempt(clean_first, lengths[-1])
+        tried = [each for epochs in lengths if (each := attempt(task, epochs, recipe.SEARCHERS))]
+        giving_up = attempt(clean_first, recipe.PATIENCE * lengths[-1], 1)
     if not tried:
         raise engine.DivergenceError(
             f"training diverged at every length, even in {lengths[0]} epochs. Lower learning_rate, or set clip."
@@ -125,7 +130,7 @@ def _searched(
     chosen = [each for each in tried if each is best or not each.worse_than(best)][-1]
     if giving_up and giving_up.surer_than(chosen):
         task, chosen = clean_first, giving_up
-    epochs, rest = chosen.epochs, slice(some.stop, None)
+    epochs, rest, others = chosen.epochs, slice(some.stop, None), task.seeds[len(chosen.left_out[0].params) :]
     ensembles = task.ensembles(kept[some], epochs, others) + task.ensembles(kept[rest], epochs, task.seeds)
     trained = fitting.trained_without(task.training, task.data, held, ensembles)
     left_out = *map(_together, chosen.left_out, trained), *trained[rest]
