@@ -3,8 +3,7 @@
     make strips    # some 20 minutes on two cores; writes benchmarks/strips.txt
 
 The networks of section 7. "default": all but lam is the default of `PairRegressor`. "paper": 3,000 epochs in batches of five, as
-benchmarks/synthetic.py has it. "recipe": as lam="auto" trains those that give up (Adam, rate 0.01 falling to 0, 800 epochs, no penalty). Seeds 0 to 9; the
-recipe was settled on 100 to 119.
+benchmarks/synthetic.py has it. "recipe": Adam, rate 0.01 falling to 0, 800 epochs, no penalty. Seeds 0 to 9; the recipe was settled on 100 to 119.
 """
 
 import os
