@@ -33,9 +33,9 @@ class PairRegressor(PairSettings, NetworkRegressor):
         loss. None: 0.1, and 1 with lam="auto". clip : longest gradient, or None.
     epochs : passes over the data; None finds the number by cross-validation on the training rows. With lam="auto" up to
         800 (or 2,400,000 rows looked at, at least 10 epochs), and three times as many where noisy regions are given up,
-        which must prove itself; and the quantifier then learns anew, from losses on rows left out (rate, l2, dropout, optimizer, clip and batch_size
-        are the regressor's, and not for that). Else up to 1,000 (or 60,000 steps, at least 10 epochs), and training is
-        1.4 times as long.
+        which must prove itself; and the quantifier then learns anew, from losses on rows left out (rate, l2, dropout,
+        optimizer, clip and batch_size are the regressor's, and not for that). Else up to 1,000 (or 60,000 steps, at
+        least 10 epochs), and training is 1.4 times as long.
     batch_size : rows a step. None: 64, and with lam="auto" 0.7 times the root of the number of rows, at least 32.
     early_stopping : hold back `validation_fraction` of the rows (or use `fit(validation=...)`), stop when they have not
         improved for `patience` epochs, and keep the best. With lam="auto" lam may then not have fallen all the way.
