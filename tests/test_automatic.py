@@ -253,6 +253,25 @@ def test_the_gain_beside_is_how_the_scale_falls():
     np.testing.assert_allclose(fit.gain, expected, rtol=1e-6)
 
 
+def test_the_gain_anew_leaves_the_spread_alone(monkeypatch):
+    """By hand: quantifiers expect too little where others had seen the row; what members disagree on is no part of it."""
+    X, y = table(120)
+    plain, shares = automatic._gain, []
+    monkeypatch.setattr(automatic, "_gain", lambda *told: shares.append(plain(*told)) or shares[-1])
+    model = PairEnsemble(3)
+    fit = model._fit(model._prepare(X, y, None), None)
+    _, share = shares  # the first is that of quantifiers beside their regressors, which were not taken
+    read = model.fit(X, y)._readout()
+    realised = aleatoric = epistemic = 0.0
+    for part in fit.left_out:
+        mean, *both = read.mixed([read.outputs(params, X[part.rows]) for params in part.params], part.lams)
+        realised += losses.squared(y[part.rows], mean[:, 0]).sum()
+        aleatoric, epistemic = aleatoric + both[0].sum(), epistemic + both[1].sum()
+    assert share < 0.98
+    assert epistemic > 0.05 * aleatoric
+    np.testing.assert_allclose(model.loss_scale_, realised / (aleatoric / share + epistemic), rtol=1e-6)
+
+
 def test_folds_are_left_out_twice():
     """Members that tell the gain have seen neither fold, and every other row."""
     X, y = table(80)

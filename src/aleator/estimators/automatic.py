@@ -273,7 +273,7 @@ def _quantified(settings: Any, task: Task, fit: Fit, held: list[Rows]) -> Fit:
     astray = anew.is_near(WITHIN) and not own.is_near(WITHIN)
     if not (anew.score < own.score or astray):
         return kept
-    gain = _gain_anew(alone, held, judges, twice, int(learned.epochs[0]))
+    gain = _gain_anew(alone, held, judges, twice, int(learned.epochs[0]), left_out)
     params = np.stack(paired(fit.params, learned.params))
     return replace(fit, params=params, lams=unit * learned.lams, left_out=left_out, gain=gain)
 
@@ -326,12 +326,20 @@ def _gain_beside(task: Task, once: Sequence[LeftOut], twice: Twice) -> Floats:
     return _gain(task.judged(once).ratio, task.judged(tuple(twice.values())).ratio, len(once))
 
 
-def _gain_anew(alone: _Alone, held: list[Rows], once: Sequence[LeftOut], twice: Twice, epochs: int) -> Floats:
+def _gain_anew(
+    alone: _Alone,
+    held: list[Rows],
+    once: Sequence[LeftOut],
+    twice: Twice,
+    epochs: int,
+    left_out: Sequence[LeftOut],
+) -> Floats:
     """Of quantifiers that learned from rows left out (Q,): what they expect of rows that those losses knew of, or not.
 
     They are asked about a fold they have not seen. But the losses of other folds, which they learned, are those of
     regressors that had seen it, and had learned from it how to predict its neighbours. A new row is no such help: that
-    is what losses by ensembles without both folds tell.
+    is what losses by ensembles without both folds tell. It is what `left_out` says that is judged anew: the members'
+    spread, the other part of it, is that of members that have not seen the row, and stays.
     """
     if not twice:
         return NO_GAIN
@@ -350,7 +358,10 @@ def _gain_anew(alone: _Alone, held: list[Rows], once: Sequence[LeftOut], twice: 
     except engine.DivergenceError:
         return NO_GAIN
     expected = [alone.expected(part, mean, rows) for part, (_, mean), rows in zip(asked, learned, known, strict=True)]
-    return _gain(np.sum(expected[:folds], axis=0), np.sum(expected[folds:], axis=0), folds)
+    share = _gain(np.sum(expected[:folds], axis=0), np.sum(expected[folds:], axis=0), folds)  # (Q,)
+    corrected = [replace(part, lams=part.lams[:, None] / share) for part in left_out]  # (K, Q): e is in units of lam
+    gain: Floats = task.judged(corrected).ratio / task.judged(left_out).ratio
+    return gain
 
 
 def _partners(held: list[Rows], twice: Twice, a: int) -> list[LeftOut]:
