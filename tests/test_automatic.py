@@ -9,7 +9,8 @@ import torch
 from aleator import PairEnsemble, PairRegressor, engine, losses, metrics, theory
 from aleator.couplings import COUPLINGS, Coupling
 from aleator.engine import kernels
-from aleator.estimators import automatic, fitting, recipe
+from aleator.estimators import automatic, fitting, gain, recipe, searching
+from aleator.estimators.task import Task
 from aleator.heads import HEADS
 from aleator.paper.synthetic import GRID, NETWORK, Curve, Setting, said
 from test_engine import TorchPair, data, plan_for
@@ -215,9 +216,9 @@ def test_more_rows_are_worth_more_where_there_is_no_noise():
 def test_the_gain_of_a_power_law_is_exact(folds):
     alpha = np.array([0.0, 0.3, 1.0])
     once, twice = (7 * (folds - k) ** -alpha for k in (1, 2))
-    np.testing.assert_allclose(automatic._gain(once, twice, folds), (1 - 1 / folds) ** alpha)
+    np.testing.assert_allclose(gain.shrinkage(once, twice, folds), (1 - 1 / folds) ** alpha)
     once, twice = np.array([1.7, 1e-9, np.nan, 1.0, np.inf]), np.array([1.0, 1.0, 1.0, 0.0, np.inf])
-    np.testing.assert_array_equal(automatic._gain(once, twice, folds), [1.0, recipe.LEAST_GAIN, 1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(gain.shrinkage(once, twice, folds), [1.0, recipe.LEAST_GAIN, 1.0, 1.0, 1.0])
 
 
 def test_every_output_has_a_gain_of_its_own():
@@ -256,8 +257,8 @@ def test_the_gain_beside_is_how_the_scale_falls():
 def test_the_gain_anew_leaves_the_spread_alone(monkeypatch):
     """By hand: quantifiers expect too little where others had seen the row; what members disagree on is no part of it."""
     X, y = table(120)
-    plain, shares = automatic._gain, []
-    monkeypatch.setattr(automatic, "_gain", lambda *told: shares.append(plain(*told)) or shares[-1])
+    plain, shares = gain.shrinkage, []
+    monkeypatch.setattr(gain, "shrinkage", lambda *told: shares.append(plain(*told)) or shares[-1])
     model = PairEnsemble(3)
     fit = model._fit(model._prepare(X, y, None), None)
     _, share = shares  # the first is that of quantifiers beside their regressors, which were not taken
@@ -309,7 +310,7 @@ def test_losses_that_knew_of_a_row_are_told_from_those_that_did_not():
     twice = {(0, 1): "01", (0, 2): "02", (1, 2): "12"}
     parts = {pair: fitting.LeftOut(None, np.concatenate([held[pair[0]], held[pair[1]]]), [name], None) for pair, name in twice.items()}  # fmt: skip
     for a, expected in enumerate([{"01": held[1], "02": held[2]}, {"01": held[0], "12": held[2]}, {"02": held[0], "12": held[1]}]):  # fmt: skip
-        found = {part.params[0]: part.rows for part in automatic._partners(held, parts, a)}
+        found = {part.params[0]: part.rows for part in gain.Further(None, held, (), parts).partners(a)}
         assert found.keys() == expected.keys()
         assert all((found[name] == rows).all() for name, rows in expected.items())
 
@@ -337,8 +338,8 @@ def test_groups_reach_the_standard_error(monkeypatch):
     X, y = table(90)
     groups = np.random.default_rng(0).integers(25, size=90)
     seen = []
-    plain = automatic._Tried.worse_than
-    monkeypatch.setattr(automatic._Tried, "worse_than", lambda self, other: seen.append(self) or plain(self, other))
+    plain = searching._Tried.worse_than
+    monkeypatch.setattr(searching._Tried, "worse_than", lambda self, other: seen.append(self) or plain(self, other))
     PairRegressor().fit(X, y, groups=groups)
     assert seen
     for tried in seen:
@@ -354,8 +355,8 @@ def test_what_gives_up_has_no_penalty_of_ours(l2, penalty, batch):
     model = PairRegressor(l2=l2, batch_size=batch)
     lesson = model._prepare(X, y, None)
     make_member = fitting.member_maker(model, lesson.table.data)
-    task = automatic.Task(lesson.training, None, lesson.table.data, lesson.table.rows, lesson.fold, lesson.group, lesson.seeds, make_member)  # fmt: skip
-    clean_first = automatic._clean_first(model, task)
+    task = Task(lesson.training, None, lesson.table.data, lesson.table.rows, lesson.fold, lesson.group, lesson.seeds, make_member)  # fmt: skip
+    clean_first = searching.clean_first(model, task)
     assert clean_first.training.plan.l2 == penalty / 60
     assert clean_first.training.plan.batch_size == (batch or recipe.CALMER * recipe.BATCH)
     assert lesson.training.plan.l2 == (recipe.L2 if l2 is None else l2) / 60
@@ -387,7 +388,7 @@ def test_ties_go_to_the_longer_training():
 
 def tried(losses, expected, weight=None, group=None):
     ones, each = np.ones(len(losses)), np.arange(len(losses))
-    return automatic._Tried(
+    return searching._Tried(
         1, (), losses, expected, ones if weight is None else weight, each if group is None else group
     )
 

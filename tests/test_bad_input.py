@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from aleator import LossQuantifier, PairEnsemble, PairRegressor
-from aleator.baselines import SVGDRegressor
+from aleator.baselines import PlainRegressor, SVGDRegressor
 from aleator.engine import DivergenceError
 from aleator.losses import Loss
 
@@ -31,6 +31,9 @@ def fit(X=X, y=y, model=None, **fit_params):
 BAD = {
     "NaN in X": (lambda: fit(put(X, (7, 1), np.nan)), r"Input X contains NaN. The first is in X at row 7, column 1"),
     "NaN in a frame": (lambda: fit(FRAME.mask(FRAME > 1.5)), r"The first is in X at row \d+, column '\w+'"),
+    "NaN: the way out": (lambda: fit(put(X, (7, 1), np.nan)), r"PairRegressor\(encoder=TableEncoder\(\)\) takes .* missing"),
+    "NaN, no encoder": (lambda: fit(put(X, (7, 1), np.nan), model=PlainRegressor(epochs=3)), r"row 7, column 1((?!TableEncoder).)*\Z"),
+    "text, no encoder": (lambda: fit(FRAME.assign(city="Ulm"), model=PlainRegressor()), r"'Ulm'\). Turn it into numbers: One"),
     "inf in X": (lambda: fit(put(X, (3, 0), np.inf)), r"infinity.*The first is in X at row 3, column 0"),
     "NaN in y": (lambda: fit(y=put(y, 5, np.nan)), r"Input y contains NaN. The first is in y at row 5"),
     "inf in y": (lambda: fit(y=put(y, 5, -np.inf)), r"Input y contains infinity.*row 5"),
@@ -38,7 +41,7 @@ BAD = {
     "three dimensions": (lambda: fit(X[None]), "Found array with dim 3"),
     "rows that do not fit": (lambda: fit(y=y[:-1]), r"inconsistent numbers of samples: \[60, 59\]"),
     "no y": (lambda: fit(y=None), "requires y to be passed"),
-    "text": (lambda: fit(FRAME.assign(city="Ulm")), r"column 'city' is not numeric .* for example 'Ulm'"),
+    "text": (lambda: fit(FRAME.assign(city="Ulm")), r"'city' is not numeric .* 'Ulm'\). PairRegressor\(encoder=TableEncoder"),
     "dates": (lambda: fit(FRAME.assign(day=pd.Timestamp("2026-01-01"))), "column 'day' is not numeric"),
     "zero rows": (lambda: fit(X[:0], y[:0]), r"Found array with 0 sample\(s\)"),
     "one row": (lambda: fit(X[:1], y[:1]), r"Found array with 1 sample\(s\) .* minimum of 2"),

@@ -83,7 +83,9 @@ def test_messages():
     with pytest.raises(ValueError, match=r"call calibrate\(X, y\) with held-out rows"):
         model.predict_interval(X)
     model.calibrate(X[:10], y[:10])
-    with pytest.raises(ValueError, match="coverage=0.95 needs at least 19 calibration rows, there are 10"):
+    with pytest.raises(
+        ValueError, match="coverage=0.95 needs at least 19 rows that were not learned from, and there are 10"
+    ):
         model.predict_interval(X, 0.95)
     with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1, got 90"):
         model.predict_interval(X, 90)

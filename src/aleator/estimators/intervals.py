@@ -28,7 +28,10 @@ def quantile(sorted_scores: Floats, coverage: float) -> Floats:
     rank = max(1, math.ceil((n + 1) * coverage - 1e-9))
     if rank > n:
         needed = math.ceil(coverage / (1 - coverage) - 1e-9)
-        raise ValueError(f"coverage={coverage:g} needs at least {needed} calibration rows, there are {n}.")
+        raise ValueError(
+            f"coverage={coverage:g} needs at least {needed} rows that were not learned from, and there are {n}: "
+            "those given to calibrate, or else those that fit left out."
+        )
     level: Floats = sorted_scores[rank - 1]
     return level
 

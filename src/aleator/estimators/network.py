@@ -33,6 +33,7 @@ from aleator.estimators.reading import (
     training_rows,
 )
 from aleator.estimators.table import Table, framed, table
+from aleator.estimators.task import Task
 from aleator.heads import Head
 from aleator.losses import Loss
 
@@ -228,7 +229,7 @@ class NetworkRegressor(QuantifiedRegressor):
             return fitting.stopped_early(training, members, watched or data, held, self.patience)
         if self.epochs is None and recipe.is_auto(self):
             read = Readout(self.network_, self._head(), losses.get(self.loss), self.scaling_, self.units_)
-            task = automatic.Task(training, read, data, rows, lesson.fold, lesson.group, seeds, make_member)
+            task = Task(training, read, data, rows, lesson.fold, lesson.group, seeds, make_member)
             return automatic.learn(self, task, watched)
         if self.epochs is None:
             return fitting.cross_validated(training, data, rows, lesson.fold, seeds, make_member, watched, self.judges)

@@ -128,11 +128,11 @@ def training_rows(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
 ) -> tuple[NDArray[np.floating], Floats, Floats | None]:
     """X (n, D) contiguous, y (n,) or (n, M) and weights or None, all finite."""
-    _refuse_text(X)
+    _refuse_text(estimator, X)
     _refuse_reordered(estimator, X, reset)
     _refuse_text_target(y)
     y = y.to_numpy() if isinstance(y, pd.DataFrame) else y  # names of outputs may repeat
-    with _Located(X, y):
+    with _Located(X, y, _way_out(estimator)):
         X, y = validate_data(
             estimator,
             X,
@@ -220,9 +220,9 @@ def columns(y: Floats) -> Floats:
 
 def new_rows(estimator: BaseEstimator, X: Any) -> NDArray[np.floating]:
     """X (n, D) contiguous and finite, with the columns seen in fit."""
-    _refuse_text(X)
+    _refuse_text(estimator, X)
     _refuse_reordered(estimator, X, reset=False)
-    with _Located(X, None):
+    with _Located(X, None, _way_out(estimator)):
         rows: NDArray[np.floating] = validate_data(estimator, X, reset=False, dtype=[np.float64, np.float32], order="C")
     return rows
 
@@ -239,7 +239,14 @@ def _dtypes(y: Any) -> list[Any]:
     return [y.dtype] if hasattr(y, "dtype") else []
 
 
-def _refuse_text(X: Any) -> None:
+def _way_out(estimator: Any) -> str | None:
+    """What to do with a table of more than numbers, for estimators that could have an encoder and have none."""
+    if estimator.get_params(deep=False).get("encoder", "no such parameter") is not None:
+        return None
+    return f"{type(estimator).__name__}(encoder=TableEncoder()) takes text, categories, dates and missing values."
+
+
+def _refuse_text(estimator: Any, X: Any) -> None:
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         raise ValueError(f"X must be numbers, and it holds dates ({X.dtype}); turn them into days since a day.")
     if not isinstance(X, pd.DataFrame):
@@ -256,9 +263,10 @@ def _refuse_text(X: Any) -> None:
             np.asarray(column, dtype=np.float64)
         except (TypeError, ValueError):
             example = column.dropna().iloc[0] if column.notna().any() else None
+            by_hand = "Turn it into numbers: OneHotEncoder(sparse_output=False) for categories, days for dates."
             raise ValueError(
-                f"column {name!r} is not numeric (dtype {column.dtype}, for example {example!r}); turn it into numbers "
-                "first: OneHotEncoder(sparse_output=False) for categories, days since a day for dates."
+                f"column {name!r} is not numeric (dtype {column.dtype}, for example {example!r}). "
+                f"{_way_out(estimator) or by_hand}"
             ) from None
 
 
@@ -278,10 +286,10 @@ def _refuse_reordered(estimator: Any, X: Any, reset: bool) -> None:
 
 
 class _Located:
-    """Adds the first place of a NaN or an infinity to scikit-learn's message."""
+    """Adds the first place of a NaN or an infinity to scikit-learn's message, and for a NaN in X our way out of it."""
 
-    def __init__(self, X: Any, y: Any) -> None:
-        self.tables = {"X": X, "y": y}
+    def __init__(self, X: Any, y: Any, way_out: str | None = None) -> None:
+        self.tables, self.way_out = {"X": X, "y": y}, way_out
 
     def __enter__(self) -> None:
         return None
@@ -294,6 +302,8 @@ class _Located:
         place = _first_not_finite(self.tables[name])
         if place:
             first, *rest = text.splitlines()
+            if name == "X" and "NaN" in first and self.way_out:
+                rest = [self.way_out]
             raise ValueError("\n".join([f"{first} The first is in {name} at {place}.", *rest])) from None
 
 

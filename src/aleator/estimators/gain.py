@@ -1,0 +1,105 @@
+"""What a fold more is worth: step 4 of lam="auto" (`automatic.py`).
+
+Rows left out tell the scale of an ensemble that lacks their fold; the one that answers lacks none. So all is done once
+more a fold further in, where the truth is known: with ensembles that lack two.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aleator import engine
+from aleator.estimators import fitting, recipe
+from aleator.estimators.fitting import LeftOut, Rows
+from aleator.estimators.task import Alone, Task, by_row
+
+Floats = NDArray[np.float64]
+
+NO_GAIN = np.ones(1)
+
+
+@dataclass(frozen=True)
+class Further:
+    """A few members of ensembles that lack one fold of those `held` out, and that lack two, by the folds' numbers.
+
+    If there are only two folds, or training diverged, `twice` is empty, and nothing is known of a gain.
+    """
+
+    task: Task
+    held: list[Rows]
+    once: Sequence[LeftOut]
+    twice: dict[tuple[int, int], LeftOut]
+
+    def beside(self) -> Floats:
+        """Of quantifiers beside their regressors (Q,): their scale without a fold, over that without two."""
+        if not self.twice:
+            return NO_GAIN
+        once, twice = self.task.judged(self.once), self.task.judged(tuple(self.twice.values()))
+        return shrinkage(once.ratio, twice.ratio, len(self.held))
+
+    def anew(self, alone: Alone, epochs: int, left_out: Sequence[LeftOut]) -> Floats:
+        """Of quantifiers that learned from rows left out (Q,): what they expect of rows the losses knew of, or not.
+
+        They are asked about a fold they have not seen. But the losses of other folds, which they learned, are those of
+        regressors that had seen it, and had learned from it how to predict its neighbours. A new row is no such help:
+        that is what losses by ensembles without both folds tell. By so much more ought to have been expected where
+        `left_out` was judged; not of the spread, which is of members that had not seen the row.
+        """
+        task, folds = self.task, len(self.held)
+        untold = [by_row(task, task.judged(self.partners(a))) for a in range(folds)] if self.twice else []
+        learned = [alone.data(by_row(task, task.judged(self.once)))] * folds + [alone.data(each) for each in untold]
+        known = [task.rows[~np.isnan(losses[task.rows, 0])] for losses in untold] * 2
+        if not untold or not all(0 < mean < np.inf for _, mean in learned):
+            return NO_GAIN
+        ensembles = []
+        for (data, _), rows in zip(learned, known, strict=True):
+            make_member = fitting.member_maker(alone.settings, data)
+            ensembles.append([fitting.cooled(make_member, rows, seed, epochs) for seed in task.seeds])
+        try:
+            asked = fitting.trained_without(alone.training, task.data, self.held * 2, ensembles)
+        except engine.DivergenceError:
+            return NO_GAIN
+        said = [alone.expected(part, mean, rows) for part, (_, mean), rows in zip(asked, learned, known, strict=True)]
+        share = shrinkage(np.sum(said[:folds], axis=0), np.sum(said[folds:], axis=0), folds)  # (Q,)
+        corrected = [
+            replace(part, lams=part.lams[:, None] / share) for part in left_out
+        ]  # (K, Q): what is expected is lam times a function of xi
+        gain: Floats = task.judged(corrected).ratio / task.judged(left_out).ratio
+        return gain
+
+    def partners(self, a: int) -> list[LeftOut]:
+        """The folds that are left out together with number `a`, with members that have seen neither."""
+        pairs = [(pair, part) for pair, part in self.twice.items() if a in pair]
+        return [replace(part, rows=self.held[j if i == a else i]) for (i, j), part in pairs]
+
+
+def further_in(task: Task, held: list[Rows], left_out: Sequence[LeftOut], epochs: int) -> Further:
+    """A few of the members without each fold, and as many trained without each fold and one of its partners."""
+    folds, few = len(held), recipe.SEARCHERS
+    once = [replace(part, params=part.params[:few], lams=part.lams[:few]) for part in left_out]
+    unknown = Further(task, held, once, {})
+    if folds == 2:
+        return unknown
+    steps = range(1, max(1, round(recipe.PARTNERS * folds)) + 1)
+    pairs = sorted({(min(a, b), max(a, b)) for a in range(folds) for b in ((a + step) % folds for step in steps)})
+    both = [np.concatenate([held[a], held[b]]) for a, b in pairs]
+    kept = [task.rows[~np.isin(task.rows, rows)] for rows in both]
+    try:
+        trained = fitting.trained_without(
+            task.training, task.data, both, task.ensembles(kept, epochs, task.seeds[:few])
+        )
+    except engine.DivergenceError:
+        return unknown
+    return replace(unknown, twice=dict(zip(pairs, trained, strict=True)))
+
+
+def shrinkage(once: Floats, twice: Floats, folds: int) -> Floats:
+    """From K - 2 folds to K - 1 it is once / twice; from K - 1 to K, if it falls like n^-alpha; and never above 1."""
+    power = math.log(1 - 1 / folds) / math.log(1 - 1 / (folds - 1))
+    usable = (once > 0) & (twice > 0) & np.isfinite(once) & np.isfinite(twice)
+    ratio = np.divide(once, twice, out=np.ones_like(once), where=usable)
+    shrunk: Floats = np.clip(ratio**power, recipe.LEAST_GAIN, 1.0)
+    return shrunk

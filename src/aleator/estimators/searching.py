@@ -1,0 +1,131 @@
+"""How long to train, and whether noisy regions are given up: steps 1 and 2 of lam="auto" (`automatic.py`)."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aleator import engine
+from aleator.estimators import fitting, recipe
+from aleator.estimators.fitting import LeftOut, Rows
+from aleator.estimators.task import Task
+
+Floats = NDArray[np.float64]
+
+LEAST = 1e-12  # loss, in units of the networks, that is told from none
+
+
+def clean_first(settings: Any, task: Task) -> Task:
+    """The same by members that give noisy regions up.
+
+    They have no penalty, for what is left has sharp edges, and calm steps, for noise that shakes them is learned from.
+    """
+    plan = task.training.plan
+    if settings.l2 is None:
+        plan = replace(plan, l2=0.0)
+    if settings.batch_size is None:
+        plan = replace(plan, batch_size=recipe.CALMER * plan.batch_size)
+    make_member = fitting.member_maker(settings, task.data, recipe.CLEAN_FIRST)
+    return replace(task, training=replace(task.training, plan=plan), make_member=make_member)
+
+
+def searched(
+    task: Task, clean_first: Task, held: list[Rows], kept: list[Rows]
+) -> tuple[Task, int, tuple[LeftOut, ...], list[tuple[float, ...]]]:
+    """The task as it is to be done, the number of epochs, and ensembles trained so without each fold.
+
+    Last, the numbers of epochs that were tried, with their losses.
+    """
+    enough = np.cumsum([len(rows) for rows in held]) >= recipe.JUDGES
+    some = slice(int(np.argmax(enough)) + 1 if enough.any() else len(held))  # folds that are enough to search with
+    lengths = recipe.lengths(len(task.rows))
+    group = np.zeros(len(task.data.Y), np.int64)
+    group[task.rows] = task.group
+    bar, tick = fitting.progress(task.training.verbose, "choosing the number of epochs", len(lengths) + 1)
+
+    def attempt(way: Task, epochs: int, searchers: int) -> _Tried | None:
+        tick(1)
+        ensembles = way.ensembles(kept[some], epochs, way.seeds[:searchers])
+        try:
+            left_out = fitting.trained_without(way.training, way.data, held[some], ensembles)
+        except engine.DivergenceError:  # what diverges is not chosen
+            return None
+        said = way.judged(left_out)
+        losses, expected = said.realised.mean(axis=1), said.predicted.mean(axis=1)
+        return _Tried(epochs, left_out, losses, expected, said.weight, group[said.rows])
+
+    with bar:
+        tried = [each for epochs in lengths if (each := attempt(task, epochs, recipe.SEARCHERS))]
+        giving_up = attempt(clean_first, recipe.PATIENCE * lengths[-1], 1)
+    if not tried:
+        raise engine.DivergenceError(
+            f"training diverged at every length, even in {lengths[0]} epochs. Lower learning_rate, or set clip."
+        )
+    best = min(tried, key=lambda each: each.mean)
+    chosen = [each for each in tried if each is best or not each.worse_than(best)][-1]
+    if giving_up and giving_up.surer_than(chosen):
+        task, chosen = clean_first, giving_up
+    epochs, rest, others = chosen.epochs, slice(some.stop, None), task.seeds[len(chosen.left_out[0].params) :]
+    ensembles = task.ensembles(kept[some], epochs, others) + task.ensembles(kept[rest], epochs, task.seeds)
+    trained = fitting.trained_without(task.training, task.data, held, ensembles)
+    left_out = *map(_together, chosen.left_out, trained), *trained[rest]
+    return task, epochs, left_out, [(each.epochs, each.mean) for each in tried]
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A length, the ensembles that were trained so long, and what they lost and expected to lose on rows left out (n,).
+
+    These have weights, and some belong to one group.
+    """
+
+    epochs: int
+    left_out: tuple[LeftOut, ...]
+    losses: Floats
+    expected: Floats
+    weight: Floats
+    group: NDArray[np.int64]
+
+    @property
+    def mean(self) -> float:
+        """The loss, weighted."""
+        return float(np.average(self.losses, weights=self.weight))
+
+    def worse_than(self, other: "_Tried") -> bool:
+        """Whether the loss is larger by more than the standard error of the difference, row by row."""
+        mean, error = self._mean_and_error(self.losses - other.losses)
+        return not mean <= error
+
+    def surer_than(self, other: "_Tried") -> bool:
+        """Whether clearly less is expected typically, and that beyond doubt."""
+        mean, error = self._mean_and_error(self._scores() - other._scores())
+        return mean + recipe.BEYOND_DOUBT * error < math.log(recipe.TYPICAL_LOSS)
+
+    def _scores(self) -> Floats:
+        """L / e + ln e (n,), e the mean loss of rows expected alike, a tenth of all; on average 1 + the mean of ln e.
+
+        Only what can be told in advance counts. Who always says 0 where y is mostly 0 is mostly right, and does not
+        know when.
+        """
+        e = np.empty(len(self.losses))
+        for alike in np.array_split(np.argsort(self.expected, kind="stable"), min(10, math.ceil(len(e) / 10))):
+            e[alike] = max(np.average(self.losses[alike], weights=self.weight[alike]), LEAST)
+        return self.losses / e + np.log(e)
+
+    def _mean_and_error(self, values: Floats) -> tuple[float, float]:
+        """The weighted mean of a value a row, and its standard error: groups are independent, their rows are not."""
+        mean = float(np.average(values, weights=self.weight))
+        groups, member = np.unique(self.group, return_inverse=True)
+        if len(groups) == 1:  # nothing is known about others
+            return mean, math.inf
+        by_group = np.bincount(member, self.weight * (values - mean))
+        variance = np.sum(by_group**2) * len(groups) / (len(groups) - 1)
+        return mean, float(np.sqrt(variance) / self.weight.sum())
+
+
+def _together(some: LeftOut, others: LeftOut) -> LeftOut:
+    """All members that were trained without the same rows."""
+    params = [*some.params, *others.params]
+    return replace(some, params=params, lams=np.concatenate([some.lams, others.lams]))
