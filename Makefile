@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: automatic automatic-speed strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
+.PHONY: automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
   reproduction tuned cells msd kills torch digits command docs format clean
 
 demo: .venv/core
@@ -64,6 +64,9 @@ automatic: .venv/all
 
 automatic-speed: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/automatic_speed.py $(ARGS)
+
+small-tables: .venv/all
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/small_tables.py $(ARGS)
 
 strips: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/strips.py $(ARGS)

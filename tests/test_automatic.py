@@ -9,7 +9,7 @@ import torch
 from aleator import PairEnsemble, PairRegressor, engine, losses, metrics, theory
 from aleator.couplings import COUPLINGS, Coupling
 from aleator.engine import kernels
-from aleator.estimators import automatic, fitting, gain, recipe, searching
+from aleator.estimators import automatic, fitting, recipe, searching
 from aleator.estimators.task import Task
 from aleator.heads import HEADS
 from aleator.paper.synthetic import GRID, NETWORK, Curve, Setting, said
@@ -200,121 +200,6 @@ def test_quantifiers_that_learn_anew_know_better():
     assert area[None] < area[400] - 1
 
 
-def test_more_rows_are_worth_more_where_there_is_no_noise():
-    """The gain is near one for noise alone, and small for a smooth function."""
-    X, _ = table(200)
-    noise = np.random.default_rng(2).normal(size=200)
-    gains = {}
-    for name, target in (("noise", noise), ("function", np.sin(2 * X[:, 0]) + X[:, 1])):
-        model = PairRegressor()
-        lesson = model._prepare(X, target, None)
-        gains[name] = model._fit(lesson, None).gain
-    assert gains["noise"] > 0.95 > gains["function"]
-
-
-@pytest.mark.parametrize("folds", [3, 5, 10])
-def test_the_gain_of_a_power_law_is_exact(folds):
-    alpha = np.array([0.0, 0.3, 1.0])
-    once, twice = (7 * (folds - k) ** -alpha for k in (1, 2))
-    np.testing.assert_allclose(gain.shrinkage(once, twice, folds), (1 - 1 / folds) ** alpha)
-    once, twice = np.array([1.7, 1e-9, np.nan, 1.0, np.inf]), np.array([1.0, 1.0, 1.0, 0.0, np.inf])
-    np.testing.assert_array_equal(gain.shrinkage(once, twice, folds), [1.0, recipe.LEAST_GAIN, 1.0, 1.0, 1.0])
-
-
-def test_every_output_has_a_gain_of_its_own():
-    X, _ = table(100)
-    Y = np.column_stack([np.random.default_rng(2).normal(size=100), np.sin(2 * X[:, 0]) + X[:, 1]])
-    model = PairRegressor(per_output=True)
-    noise, function = model._fit(model._prepare(X, Y, None), None).gain
-    assert noise > 0.93 > function
-
-
-def test_the_gain_beside_is_how_the_scale_falls():
-    """Where layers are shared, by hand: realised over predicted without a fold, and without two."""
-    X, y = table(60)
-    model = PairRegressor(hidden=(8, 8), shared_layers=1)
-    lesson = model._prepare(X, y, None)
-    fit, make_member = model._fit(lesson, None), fitting.member_maker(model, lesson.table.data)
-    read, rows, epochs = model.fit(X, y)._readout(), lesson.table.rows, int(fit.epochs[0])
-
-    def scale(folds):
-        realised, predicted = 0.0, 0.0
-        for left in folds:
-            out = np.isin(lesson.fold, left)
-            m = make_member(rows[~out], lesson.seeds[0], epochs)
-            (run,) = engine.train(lesson.training.plan, [m])
-            params, lam = engine.settled(lesson.training.plan, m, run)
-            found = read.compare(fitting.LeftOut(lesson.table.data, rows[out], [params], np.array([lam])))
-            realised, predicted = realised + found[0].sum(), predicted + found[1].sum()
-        return realised / predicted
-
-    once = scale([[a] for a in range(10)])
-    twice = scale([[a, (a + step) % 10] for a in range(10) for step in (1, 2)])
-    expected = np.clip((once / twice) ** (np.log(0.9) / np.log(8 / 9)), recipe.LEAST_GAIN, 1.0)
-    np.testing.assert_allclose(fit.gain, expected, rtol=1e-6)
-
-
-def test_the_gain_anew_leaves_the_spread_alone(monkeypatch):
-    """By hand: quantifiers expect too little where others had seen the row; what members disagree on is no part of it."""
-    X, y = table(120)
-    plain, shares = gain.shrinkage, []
-    monkeypatch.setattr(gain, "shrinkage", lambda *told: shares.append(plain(*told)) or shares[-1])
-    model = PairEnsemble(3)
-    fit = model._fit(model._prepare(X, y, None), None)
-    _, share = shares  # the first is that of quantifiers beside their regressors, which were not taken
-    read = model.fit(X, y)._readout()
-    realised = aleatoric = epistemic = 0.0
-    for part in fit.left_out:
-        mean, *both = read.mixed([read.outputs(params, X[part.rows]) for params in part.params], part.lams)
-        realised += losses.squared(y[part.rows], mean[:, 0]).sum()
-        aleatoric, epistemic = aleatoric + both[0].sum(), epistemic + both[1].sum()
-    assert share < 0.98
-    assert epistemic > 0.05 * aleatoric
-    np.testing.assert_allclose(model.loss_scale_, realised / (aleatoric / share + epistemic), rtol=1e-6)
-
-
-def test_folds_are_left_out_twice():
-    """Members that tell the gain have seen neither fold, and every other row."""
-    X, y = table(80)
-    model = PairEnsemble(3)
-    lesson = model._prepare(X, y, None)
-    seen = []
-    plain = fitting.trained_without
-
-    def trained_without(training, data, held, ensembles):
-        if len(ensembles) == 20 and len(ensembles[0]) == 2:
-            seen.append((held, ensembles))
-        return plain(training, data, held, ensembles)
-
-    with mock.patch.object(fitting, "trained_without", trained_without):
-        model._fit(lesson, None)
-    ((held, ensembles),) = seen
-    pairs = set()
-    assert (
-        np.unique(np.concatenate(held), return_counts=True)[1] == 4
-    ).all()  # each fold has two partners on each side
-    for rows, ensemble in zip(held, ensembles, strict=True):
-        folds = lesson.fold[np.isin(lesson.table.rows, rows)]
-        assert len(rows) == 16 == len(folds)
-        assert len(set(folds)) == 2
-        pairs.add(frozenset(folds))
-        assert len(ensemble) == recipe.SEARCHERS
-        for m in ensemble:
-            assert sorted([*m.rows, *rows]) == sorted(lesson.table.rows)
-    assert len(pairs) == 20
-
-
-def test_losses_that_knew_of_a_row_are_told_from_those_that_did_not():
-    """The losses of fold b by members that lack folds a and b stand at the rows of b, and at no row of a."""
-    held = [np.arange(3), np.arange(3, 6), np.arange(6, 9)]
-    twice = {(0, 1): "01", (0, 2): "02", (1, 2): "12"}
-    parts = {pair: fitting.LeftOut(None, np.concatenate([held[pair[0]], held[pair[1]]]), [name], None) for pair, name in twice.items()}  # fmt: skip
-    for a, expected in enumerate([{"01": held[1], "02": held[2]}, {"01": held[0], "12": held[2]}, {"02": held[0], "12": held[1]}]):  # fmt: skip
-        found = {part.params[0]: part.rows for part in gain.Further(None, held, (), parts).partners(a)}
-        assert found.keys() == expected.keys()
-        assert all((found[name] == rows).all() for name, rows in expected.items())
-
-
 def test_rows_of_a_group_are_one_observation():
     """The standard error of five copies of each row, as groups, is that of the rows; of five times as many it is less."""
     values, weight = np.random.default_rng(0).normal(size=200), np.random.default_rng(1).uniform(0.5, 2, size=200)
@@ -437,15 +322,6 @@ def test_what_is_mostly_zero_is_not_given_up(seed):
     assert np.mean((model.predict(Z) - z) ** 2) < z.var()
 
 
-def test_columns_with_heavy_tails_leave_the_gain_alone():
-    """A row far out, of which a quantifier may expect anything, does not decide about the scale of all others."""
-    rng = np.random.default_rng(2)
-    X = np.exp(1.5 * rng.normal(size=(300, 3)))
-    y = np.log(X[:, 0]) + 0.5 * np.log(X[:, 1]) + 0.5 * rng.normal(size=300)
-    model = PairRegressor()
-    assert model._fit(model._prepare(X, y, None), None).gain > 0.8
-
-
 def test_groups_do_not_depend_on_the_order_of_rows():
     X, y = table(120)
     groups, order = np.arange(120) % 12, np.random.default_rng(0).permutation(120)
@@ -475,6 +351,33 @@ def test_two_strips_are_given_up():
         blurred = error()
     assert not gave_up.pop()
     assert given_up < 0.02 < 0.1 < blurred
+
+
+def test_who_gives_up_and_diverges_is_not_taken(monkeypatch):
+    """One member tells that it is better; if others then diverge, those that do not give up answer."""
+    X, y = table(80)
+    plain = fitting.trained_without
+
+    def trained_without(training, data, held, ensembles):
+        if training.plan.l2 == 0 and len(ensembles[0]) == 2:
+            raise engine.DivergenceError("made to")
+        return plain(training, data, held, ensembles)
+
+    monkeypatch.setattr(searching._Tried, "surer_than", lambda self, other: True)
+    assert PairEnsemble(3).fit(X, y).gave_up_
+    monkeypatch.setattr(fitting, "trained_without", trained_without)
+    model = PairEnsemble(3).fit(X, y)
+    assert not model.gave_up_
+    monkeypatch.undo()
+    np.testing.assert_array_equal(model.predict(X), PairEnsemble(3).fit(X, y).predict(X))
+
+
+def test_where_lam_does_not_matter_nothing_is_given_up(monkeypatch):
+    """Softplus weighs by 1 / e at any lam: a smaller one is the same, and not a second candidate."""
+    X, y = table(60)
+    monkeypatch.setattr(searching._Tried, "surer_than", lambda self, other: True)
+    assert PairRegressor().fit(X, y).gave_up_
+    assert not PairRegressor(coupling="softplus").fit(X, y).gave_up_
 
 
 def test_small_tables_leave_out_ten_folds(monkeypatch):
@@ -552,18 +455,6 @@ def test_the_better_quantifier_answers(better, monkeypatch):
     assert len(asked) == 2
     np.testing.assert_array_equal(model.predict(X), own.predict(X))
     assert (model.params_.tobytes() == own.params_.tobytes()) == (not better)
-
-
-def test_the_gain_is_part_of_the_scale():
-    X, y = table(200)
-    y = np.sin(2 * X[:, 0]) + X[:, 1]
-    model = PairRegressor()
-    lesson = model._prepare(X, y, None)
-    fit = model._fit(lesson, None)
-    held_out = fitting.held_out(fit.left_out, model.fit(X, y)._readout().compare)
-    assert fit.gain < 1
-    np.testing.assert_allclose(model.loss_scale_, held_out.scale * fit.gain)
-    assert (PairRegressor(rescale=False).fit(X, y).loss_scale_ == 1).all()
 
 
 def test_shared_layers_keep_their_quantifier():

@@ -13,16 +13,20 @@
    fold more is worth is seen a fold further in: with ensembles that lack two.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aleator import engine, heads
-from aleator.estimators import fitting, gain, quantifiers, recipe, searching
-from aleator.estimators.fitting import Fit, Rows
-from aleator.estimators.task import Alone, Given, Task, by_row
+from aleator import engine
+from aleator.estimators import fitting, gain, recipe, searching
+from aleator.estimators.alone import alone
+from aleator.estimators.fitting import Fit, LeftOut, Rows
+from aleator.estimators.task import Task
+
+Floats = NDArray[np.float64]
 
 WITHIN = 100.0  # a quantifier whose scale is wrong by more than this factor went astray
 _CURVE = ["epoch", "cv_loss"]
@@ -34,58 +38,47 @@ def learn(settings: Any, task: Task, watched: engine.Data | None) -> Fit:
     if len(held) == 1:  # nothing would be left to learn from
         members = [task.make_member(task.rows, seed, recipe.FEWEST) for seed in task.seeds]
         return fitting.fixed(task.training, members, watched)
-    done, epochs, left_out, curve = searching.searched(task, searching.clean_first(settings, task), held, kept)
-    members = [done.make_member(task.rows, seed, epochs) for seed in task.seeds]
-    fit = fitting.fixed(done.training, members, watched)
-    history = [fitting.joined(table, curve, _CURVE) for table in fit.history]
-    fit = replace(fit, history=history, left_out=left_out, gave_up=done is not task)
-    return _quantified(settings, done, fit, held)
+    found = searching.searched(task, searching.clean_first(settings, task), held, kept)
+    members = [found.task.make_member(task.rows, seed, found.epochs) for seed in task.seeds]
+    fit = fitting.fixed(found.task.training, members, watched)
+    history = [fitting.joined(table, found.curve, _CURVE) for table in fit.history]
+    fit = replace(fit, history=history, left_out=found.left_out, gave_up=found.task is not task)
+    return _quantified(settings, found.task, fit, held)
 
 
 def _quantified(settings: Any, task: Task, fit: Fit, held: list[Rows]) -> Fit:
-    """The same regressors, with the better ones of two kinds of quantifiers, and the gain that goes with these."""
-    own = task.judged(fit.left_out)
+    """The same regressors, with the better ones of two kinds of quantifiers, and the scale that goes with these."""
     further = gain.further_in(task, held, fit.left_out, int(fit.epochs[0])) if settings.rescale else None
     kept = replace(fit, gain=further.beside()) if further else fit
-    mean = float(np.average(own.realised.mean(axis=1), weights=own.weight))
-    if settings.shared_layers or not 0 < mean < np.inf:  # what is shared is the regressor's, and stays
+    if settings.shared_layers:  # what is shared is the regressor's, and stays
         return kept
-    given = Given(
-        hidden=settings.hidden,
-        activation=settings.activation,
-        coupling=settings.coupling,
-        n_jobs=settings.n_jobs,
-        verbose=settings.verbose,
-    )
-    network = quantifiers.alone(task.training.plan.network.n_inputs, own.realised.shape[1], given)
-    training = fitting.training(given, network, heads.given, task.read.head, len(task.rows))
-    alone = Alone(task, given, network, training)
-    data, unit = alone.data(by_row(task, own))
-    make_member = fitting.member_maker(given, data)
-    learned = fitting.cross_validated(training, data, task.rows, task.fold, task.seeds, make_member)
-
-    def paired(pairs: Any, others: Any) -> list[NDArray[np.float32]]:
-        return [_paired(task.training.plan.network, network, *both) for both in zip(pairs, others, strict=True)]
-
+    own, others = task.judged(fit.left_out), alone(settings, task)
+    lesson = others.data(task.by_row(own))
+    if lesson is None:
+        return kept
+    data, unit = lesson
+    make_member = fitting.member_maker(others.settings, data)
+    try:
+        learned = fitting.cross_validated(others.training, data, task.rows, task.fold, task.seeds, make_member)
+    except engine.DivergenceError:  # those beside the regressor are there
+        return kept
     left_out = tuple(
-        replace(pairs, params=paired(pairs.params, others.params), lams=unit * others.lams)
-        for pairs, others in zip(fit.left_out, learned.left_out, strict=True)
+        replace(pairs, params=list(map(others.paired, pairs.params, each.params)), lams=unit * each.lams)
+        for pairs, each in zip(fit.left_out, learned.left_out, strict=True)
     )
     anew = task.judged(left_out)
     astray = anew.is_near(WITHIN) and not own.is_near(WITHIN)
     if not (anew.score < own.score or astray):
         return kept
-    params = np.stack(paired(fit.params, learned.params))
-    fit = replace(fit, params=params, lams=unit * learned.lams, left_out=left_out)
-    return replace(fit, gain=further.anew(alone, int(learned.epochs[0]), left_out)) if further else fit
+    if further:
+        left_out = _untold(left_out, further.anew(others, int(learned.epochs[0])))
+    params = np.stack(list(map(others.paired, fit.params, learned.params)))
+    return replace(fit, params=params, lams=unit * learned.lams, left_out=left_out)
 
 
-def _paired(
-    network: engine.Network, alone: engine.Network, pair: NDArray[np.float32], quantifier: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """The parameters of a pair, with those of a quantifier in place of its own."""
-    params = pair.copy()
-    for own, other in zip(network.quantifier, alone.matrices, strict=True):
-        own.of(params)[:] = other.of(quantifier)
-        own.bias_of(params)[:] = other.bias_of(quantifier)
-    return params
+def _untold(left_out: Sequence[LeftOut], share: Floats) -> tuple[LeftOut, ...]:
+    """Members that expect of rows left out what they would if nothing they learned had known of these.
+
+    What they said is `share` (Q,) of that; what members disagree on stays, for these have not seen the rows.
+    """
+    return tuple(replace(part, lams=part.lams[:, None] / share) for part in left_out)  # (K, Q)

@@ -114,7 +114,7 @@ def member_seeds(random_state: Any, n: int) -> list[int]:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Rows of `data`, and the parameters and lams of members that have not seen them."""
+    """Rows of `data`, and the parameters and lams, (K,) or (K, Q), of members that have not seen them."""
 
     data: Data
     rows: Rows

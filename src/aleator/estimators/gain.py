@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from aleator import engine
 from aleator.estimators import fitting, recipe
+from aleator.estimators.alone import Alone
 from aleator.estimators.fitting import LeftOut, Rows
-from aleator.estimators.task import Alone, Task, by_row
+from aleator.estimators.task import Task
 
 Floats = NDArray[np.float64]
 
@@ -38,21 +39,23 @@ class Further:
         if not self.twice:
             return NO_GAIN
         once, twice = self.task.judged(self.once), self.task.judged(tuple(self.twice.values()))
-        return shrinkage(once.ratio, twice.ratio, len(self.held))
+        return share(once.ratio, twice.ratio, len(self.held))
 
-    def anew(self, alone: Alone, epochs: int, left_out: Sequence[LeftOut]) -> Floats:
+    def anew(self, alone: Alone, epochs: int) -> Floats:
         """Of quantifiers that learned from rows left out (Q,): what they expect of rows the losses knew of, or not.
 
         They are asked about a fold they have not seen. But the losses of other folds, which they learned, are those of
         regressors that had seen it, and had learned from it how to predict its neighbours. A new row is no such help:
-        that is what losses by ensembles without both folds tell. By so much more ought to have been expected where
-        `left_out` was judged; not of the spread, which is of members that had not seen the row.
+        that is what losses by ensembles without both folds tell.
         """
+        if not self.twice:
+            return NO_GAIN
         task, folds = self.task, len(self.held)
-        untold = [by_row(task, task.judged(self.partners(a))) for a in range(folds)] if self.twice else []
-        learned = [alone.data(by_row(task, task.judged(self.once)))] * folds + [alone.data(each) for each in untold]
+        untold = [task.by_row(task.judged(self.partners(a))) for a in range(folds)]
         known = [task.rows[~np.isnan(losses[task.rows, 0])] for losses in untold] * 2
-        if not untold or not all(0 < mean < np.inf for _, mean in learned):
+        lessons = [alone.data(task.by_row(task.judged(self.once)))] * folds + [alone.data(each) for each in untold]
+        learned = [lesson for lesson in lessons if lesson]
+        if len(learned) < len(lessons):
             return NO_GAIN
         ensembles = []
         for (data, _), rows in zip(learned, known, strict=True):
@@ -63,12 +66,7 @@ class Further:
         except engine.DivergenceError:
             return NO_GAIN
         said = [alone.expected(part, mean, rows) for part, (_, mean), rows in zip(asked, learned, known, strict=True)]
-        share = shrinkage(np.sum(said[:folds], axis=0), np.sum(said[folds:], axis=0), folds)  # (Q,)
-        corrected = [
-            replace(part, lams=part.lams[:, None] / share) for part in left_out
-        ]  # (K, Q): what is expected is lam times a function of xi
-        gain: Floats = task.judged(corrected).ratio / task.judged(left_out).ratio
-        return gain
+        return share(np.sum(said[:folds], axis=0), np.sum(said[folds:], axis=0), folds)
 
     def partners(self, a: int) -> list[LeftOut]:
         """The folds that are left out together with number `a`, with members that have seen neither."""
@@ -87,19 +85,21 @@ def further_in(task: Task, held: list[Rows], left_out: Sequence[LeftOut], epochs
     pairs = sorted({(min(a, b), max(a, b)) for a in range(folds) for b in ((a + step) % folds for step in steps)})
     both = [np.concatenate([held[a], held[b]]) for a, b in pairs]
     kept = [task.rows[~np.isin(task.rows, rows)] for rows in both]
+    ensembles = task.ensembles(kept, epochs, task.seeds[:few])
     try:
-        trained = fitting.trained_without(
-            task.training, task.data, both, task.ensembles(kept, epochs, task.seeds[:few])
-        )
+        trained = fitting.trained_without(task.training, task.data, both, ensembles)
     except engine.DivergenceError:
         return unknown
     return replace(unknown, twice=dict(zip(pairs, trained, strict=True)))
 
 
-def shrinkage(once: Floats, twice: Floats, folds: int) -> Floats:
-    """From K - 2 folds to K - 1 it is once / twice; from K - 1 to K, if it falls like n^-alpha; and never above 1."""
+def share(once: Floats, twice: Floats, folds: int) -> Floats:
+    """What is left of a value with a fold more, K in place of K - 1, if it falls like n^-alpha; never above 1.
+
+    From K - 2 folds to K - 1 it is once / twice.
+    """
     power = math.log(1 - 1 / folds) / math.log(1 - 1 / (folds - 1))
     usable = (once > 0) & (twice > 0) & np.isfinite(once) & np.isfinite(twice)
     ratio = np.divide(once, twice, out=np.ones_like(once), where=usable)
-    shrunk: Floats = np.clip(ratio**power, recipe.LEAST_GAIN, 1.0)
-    return shrunk
+    left: Floats = np.clip(ratio**power, recipe.LEAST_GAIN, 1.0)
+    return left

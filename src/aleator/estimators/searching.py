@@ -1,5 +1,6 @@
 """How long to train, and whether noisy regions are given up: steps 1 and 2 of lam="auto" (`automatic.py`)."""
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aleator import engine
+from aleator import couplings, engine
 from aleator.estimators import fitting, recipe
 from aleator.estimators.fitting import LeftOut, Rows
 from aleator.estimators.task import Task
@@ -17,11 +18,26 @@ Floats = NDArray[np.float64]
 LEAST = 1e-12  # loss, in units of the networks, that is told from none
 
 
-def clean_first(settings: Any, task: Task) -> Task:
-    """The same by members that give noisy regions up.
+@dataclass(frozen=True)
+class Found:
+    """The task as it is to be done, the number of epochs, and ensembles trained so without each fold.
+
+    `curve`: the numbers of epochs that were tried, with their losses.
+    """
+
+    task: Task
+    epochs: int
+    left_out: tuple[LeftOut, ...]
+    curve: list[tuple[float, ...]]
+
+
+def clean_first(settings: Any, task: Task) -> Task | None:
+    """The same by members that give noisy regions up; None if with this coupling lam does not matter (`recipe._pace`).
 
     They have no penalty, for what is left has sharp edges, and calm steps, for noise that shakes them is learned from.
     """
+    if not couplings.get(settings.coupling).is_exponential:
+        return None
     plan = task.training.plan
     if settings.l2 is None:
         plan = replace(plan, l2=0.0)
@@ -31,13 +47,8 @@ def clean_first(settings: Any, task: Task) -> Task:
     return replace(task, training=replace(task.training, plan=plan), make_member=make_member)
 
 
-def searched(
-    task: Task, clean_first: Task, held: list[Rows], kept: list[Rows]
-) -> tuple[Task, int, tuple[LeftOut, ...], list[tuple[float, ...]]]:
-    """The task as it is to be done, the number of epochs, and ensembles trained so without each fold.
-
-    Last, the numbers of epochs that were tried, with their losses.
-    """
+def searched(task: Task, giving_up: Task | None, held: list[Rows], kept: list[Rows]) -> Found:
+    """The better way of two, if the second proves itself, with the best length."""
     enough = np.cumsum([len(rows) for rows in held]) >= recipe.JUDGES
     some = slice(int(np.argmax(enough)) + 1 if enough.any() else len(held))  # folds that are enough to search with
     lengths = recipe.lengths(len(task.rows))
@@ -56,22 +67,28 @@ def searched(
         losses, expected = said.realised.mean(axis=1), said.predicted.mean(axis=1)
         return _Tried(epochs, left_out, losses, expected, said.weight, group[said.rows])
 
+    def complete(way: Task, chosen: _Tried) -> Found:
+        """With all members, without all folds."""
+        rest, others = slice(some.stop, None), way.seeds[len(chosen.left_out[0].params) :]
+        ensembles = way.ensembles(kept[some], chosen.epochs, others)
+        ensembles += way.ensembles(kept[rest], chosen.epochs, way.seeds)
+        trained = fitting.trained_without(way.training, way.data, held, ensembles)
+        left_out = *map(_together, chosen.left_out, trained), *trained[rest]
+        return Found(way, chosen.epochs, left_out, [(each.epochs, each.mean) for each in tried])
+
     with bar:
         tried = [each for epochs in lengths if (each := attempt(task, epochs, recipe.SEARCHERS))]
-        giving_up = attempt(clean_first, recipe.PATIENCE * lengths[-1], 1)
+        candidate = attempt(giving_up, recipe.PATIENCE * lengths[-1], 1) if giving_up else None
     if not tried:
         raise engine.DivergenceError(
             f"training diverged at every length, even in {lengths[0]} epochs. Lower learning_rate, or set clip."
         )
     best = min(tried, key=lambda each: each.mean)
     chosen = [each for each in tried if each is best or not each.worse_than(best)][-1]
-    if giving_up and giving_up.surer_than(chosen):
-        task, chosen = clean_first, giving_up
-    epochs, rest, others = chosen.epochs, slice(some.stop, None), task.seeds[len(chosen.left_out[0].params) :]
-    ensembles = task.ensembles(kept[some], epochs, others) + task.ensembles(kept[rest], epochs, task.seeds)
-    trained = fitting.trained_without(task.training, task.data, held, ensembles)
-    left_out = *map(_together, chosen.left_out, trained), *trained[rest]
-    return task, epochs, left_out, [(each.epochs, each.mean) for each in tried]
+    if giving_up and candidate and candidate.surer_than(chosen):
+        with contextlib.suppress(engine.DivergenceError):  # of members that were not tried
+            return complete(giving_up, candidate)
+    return complete(task, chosen)
 
 
 @dataclass(frozen=True)
