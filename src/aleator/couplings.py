@@ -68,7 +68,7 @@ class Coupling:
         levels = self.expected_loss(_PLACES, 1.0)
         return bool(np.allclose(np.log(levels), -np.array(_PLACES), rtol=0, atol=1e-9))
 
-    def expected_loss(self, xi: ArrayLike, lam: float) -> NDArray[np.float64]:
+    def expected_loss(self, xi: ArrayLike, lam: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """-lam g'(z) / f'(z), what the quantifier says the loss will be (Interpretation 4.1)."""
         if self.level is not None:
             return lam * mapped(self.level, xi)  # Interpretations 5.1 and 5.2

@@ -43,7 +43,7 @@ class Head:
 
     name: str
     evaluate: Callable[[float, float, float], Triple]
-    expected_loss: Callable[[ArrayLike, float], NDArray[np.float64]] | None
+    expected_loss: Callable[[ArrayLike, float | NDArray[np.float64]], NDArray[np.float64]] | None
     level: Callable[[float], float] | None = None  # expected loss over lam, of one xi, where that is what it is
     judge: "Head | None" = None
     share: float = 1.0  # of a likelihood: its value is share (L / V + ln V)
@@ -151,7 +151,7 @@ def _laplace(L: float, xi: float, lam: float) -> Triple:
     return _nll(1.0, L, xi)
 
 
-def _spread_as_loss(xi: ArrayLike, lam: float) -> NDArray[np.float64]:
+def _spread_as_loss(xi: ArrayLike, lam: float | NDArray[np.float64]) -> NDArray[np.float64]:
     return mapped(_spread, xi)
 
 

@@ -57,7 +57,7 @@ class Alone:
         expected_loss, total = self.training.plan.head.expected_loss, np.zeros(network.n_quantifiers)
         assert expected_loss is not None
         for params, lam in zip(left_out.params, left_out.lams, strict=True):
-            low, high = quantifiers.reach(network, params, data, known)
+            low, high = fitting.ends(network, params, data, known)
             for lo in range(0, len(rows), ROWS_AT_A_TIME):
                 block = rows[lo : lo + ROWS_AT_A_TIME]
                 xi = engine.forward(network, params, data.X[block], data.shift, data.scale)[1]

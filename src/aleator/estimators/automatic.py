@@ -63,7 +63,7 @@ def _quantified(settings: Any, task: Task, fit: Fit, held: list[Rows]) -> Fit:
     except engine.DivergenceError:  # those beside the regressor are there
         return kept
     left_out = tuple(
-        replace(pairs, params=list(map(others.paired, pairs.params, each.params)), lams=unit * each.lams)
+        replace(each, data=task.data, params=list(map(others.paired, pairs.params, each.params)), lams=unit * each.lams)
         for pairs, each in zip(fit.left_out, learned.left_out, strict=True)
     )
     anew = task.judged(left_out)

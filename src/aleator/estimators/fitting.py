@@ -34,12 +34,14 @@ from aleator.engine import (
     advance,
     begin,
     evaluate,
+    forward,
     lam_of,
     settled,
     train,
 )
 from aleator.estimators import recipe
 from aleator.estimators.reading import schedule
+from aleator.estimators.table import ROWS_AT_A_TIME
 from aleator.heads import Head
 from aleator.losses import Loss
 
@@ -114,12 +116,16 @@ def member_seeds(random_state: Any, n: int) -> list[int]:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Rows of `data`, and the parameters and lams, (K,) or (K, Q), of members that have not seen them."""
+    """Rows of `data`, and the parameters and lams, (K,) or (K, Q), of members that have not seen them.
+
+    `reach`: the ends (2, Q) that each member's xi is held within, if any.
+    """
 
     data: Data
     rows: Rows
     params: Sequence[NDArray[np.float32]]
     lams: Floats
+    reach: Sequence[NDArray[np.float32]] | None = None
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,7 @@ def held_out(left_out: Sequence[LeftOut], compare: Callable[[LeftOut], Floats]) 
 class Fit:
     """Trained parameters (K, P), lams and epochs (K,), one table of losses a member, and the rows left out, if any.
 
-    `gain`: what the losses on these rows are to be multiplied with, because members that know all rows answer.
+    `gain`: what the scale that these rows tell is to be multiplied with, because members that know all rows answer.
     `gave_up`: whether these are members that give noisy regions up (lam="auto").
     """
 
@@ -371,8 +377,33 @@ def trained_without(
     left_out = []
     for rows, ensemble in zip(held, ensembles, strict=True):
         own = [next(pairs) for _ in ensemble]
-        left_out.append(LeftOut(data, rows, [params for params, _ in own], np.array([lam for _, lam in own])))
+        params, lams = [params for params, _ in own], np.array([lam for _, lam in own])
+        reach = reach_of(training.plan, params, [(member.data, member.rows) for member in ensemble])
+        left_out.append(LeftOut(data, rows, params, lams, reach))
     return tuple(left_out)
+
+
+def reach_of(
+    plan: Plan, params: Sequence[NDArray[np.float32]], known: Sequence[tuple[Data, Rows]]
+) -> list[NDArray[np.float32]] | None:
+    """The ends (2, Q) that xi of each member is to be held within; None for heads other than the joint loss.
+
+    Beyond the rows it knows a network goes on in straight lines, and the expected loss, an exponential, with it to 0 or
+    to infinity. It may go on a little: see `recipe.BEYOND`.
+    """
+    if plan.head.level is None:
+        return None
+    margin = np.array([[-1], [1]], np.float32) * np.float32(np.log(recipe.BEYOND))
+    return [ends(plan.network, own, *rows) + margin for own, rows in zip(params, known, strict=True)]
+
+
+def ends(network: Network, params: NDArray[np.float32], data: Data, rows: Rows) -> NDArray[np.float32]:
+    """Least and largest xi (2, Q) of one member on `rows`."""
+    found = []
+    for lo in range(0, len(rows), ROWS_AT_A_TIME):
+        xi = forward(network, params, data.X[rows[lo : lo + ROWS_AT_A_TIME]], data.shift, data.scale)[1]
+        found.append((xi.min(axis=0), xi.max(axis=0)))
+    return np.stack([np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)])
 
 
 def parts(rows: Rows, fold: NDArray[np.int64]) -> tuple[list[Rows], list[Rows]]:

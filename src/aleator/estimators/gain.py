@@ -77,7 +77,7 @@ class Further:
 def further_in(task: Task, held: list[Rows], left_out: Sequence[LeftOut], epochs: int) -> Further:
     """A few of the members without each fold, and as many trained without each fold and one of its partners."""
     folds, few = len(held), recipe.SEARCHERS
-    once = [replace(part, params=part.params[:few], lams=part.lams[:few]) for part in left_out]
+    once = [_first(part, few) for part in left_out]
     unknown = Further(task, held, once, {})
     if folds == 2:
         return unknown
@@ -91,6 +91,11 @@ def further_in(task: Task, held: list[Rows], left_out: Sequence[LeftOut], epochs
     except engine.DivergenceError:
         return unknown
     return replace(unknown, twice=dict(zip(pairs, trained, strict=True)))
+
+
+def _first(part: LeftOut, members: int) -> LeftOut:
+    reach = part.reach[:members] if part.reach else None
+    return replace(part, params=part.params[:members], lams=part.lams[:members], reach=reach)
 
 
 def share(once: Floats, twice: Floats, folds: int) -> Floats:

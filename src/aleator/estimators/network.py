@@ -181,6 +181,10 @@ class NetworkRegressor(QuantifiedRegressor):
         self.settings_ = self.get_params(deep=False)
         self.params_, self.lam_, self.n_epochs_ = fit.params, fit.lams, fit.epochs
         self.gave_up_ = fit.gave_up
+        self.__dict__.pop("reach_", None)
+        known = [(lesson.table.data, lesson.table.rows)] * len(fit.params)
+        if fit.left_out and (reach := fitting.reach_of(lesson.training.plan, list(fit.params), known)):
+            self.reach_ = np.stack(reach)
         self.history_ = fitting.history(fit.history, self.units_.unit)
         self._learn_from(self._left_out(fit, lesson), lesson.seeds, fit.gain)
 
@@ -286,10 +290,11 @@ class NetworkRegressor(QuantifiedRegressor):
 
     def _outputs(self, read: Readout, X: NDArray[np.floating]) -> list[tuple[Floats, NDArray[np.float32]]]:
         """Prediction (n, M) in the target's units and xi (n, Q) of every member."""
+        reach = getattr(self, "reach_", [None] * len(self.params_))
         if len(self.params_) == 1:
-            return [read.outputs(self.params_[0], X)]
+            return [read.outputs(self.params_[0], X, reach[0])]
         with ThreadPoolExecutor(fitting.threads(self.n_jobs)) as pool:
-            return list(pool.map(lambda params: read.outputs(params, X), self.params_))
+            return list(pool.map(lambda params, held: read.outputs(params, X, held), self.params_, reach))
 
 
 def _mixed(Y: Floats) -> Floats:

@@ -85,13 +85,15 @@ class Readout:
     scaling: Scaling
     units: Units
 
-    def outputs(self, params: NDArray[np.float32], X: NDArray[np.floating]) -> tuple[Floats, NDArray[np.float32]]:
-        """Prediction (n, M) in the target's units and xi (n, Q) of one member."""
+    def outputs(
+        self, params: NDArray[np.float32], X: NDArray[np.floating], reach: NDArray[np.float32] | None = None
+    ) -> tuple[Floats, NDArray[np.float32]]:
+        """Prediction (n, M) in the target's units and xi (n, Q) of one member, held within the ends `reach` (2, Q)."""
         y_r, xi = forward(self.network, params, X, self.scaling.x_mean, self.scaling.x_scale)
-        return self.scaling.restored(y_r), xi
+        return self.scaling.restored(y_r), xi if reach is None else np.clip(xi, *reach)
 
     def mixed(self, outputs: Sequence[tuple[Floats, NDArray[np.float32]]], lams: Floats) -> Parts:
-        """Mean (n, M), aleatoric and epistemic loss (n, Q) of the mixture of members."""
+        """Mean (n, M), aleatoric and epistemic loss (n, Q) of the mixture of members, their lams (K,) or (K, Q)."""
         if self.head.expected_loss is None:
             raise ValueError(f"the head {self.head.name!r} has no quantifier, so there is no uncertainty to tell.")
         mu = np.stack([mu for mu, _ in outputs])  # (K, n, M)
@@ -109,10 +111,12 @@ class Readout:
     def compare(self, left: LeftOut) -> Floats:
         """Realised and predicted loss (2, n, Q) of the mixture of members on rows left out, block by block."""
         data, rows = left.data, left.rows
+        reach: Sequence[NDArray[np.float32] | None] = left.reach or [None] * len(left.params)
         compared = np.empty((2, len(rows), len(self.units.unit)))
         for lo in range(0, len(rows), ROWS_AT_A_TIME):
             block = rows[lo : lo + ROWS_AT_A_TIME]
-            outputs = [self.outputs(member, data.X[block]) for member in left.params]
+            X = data.X[block]
+            outputs = [self.outputs(params, X, held) for params, held in zip(left.params, reach, strict=True)]
             mean, aleatoric, epistemic = self.mixed(outputs, left.lams)
             realised = self.losses(self.scaling.restored(data.Y[block]), mean)
             compared[:, lo : lo + len(block)] = realised, aleatoric + epistemic

@@ -80,7 +80,7 @@ def learn(settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats, par
     network = alone(Z.shape[1], L.shape[1], settings)
 
     def trained(params: Any, lams: Floats, known: NDArray[np.int64]) -> Quantifiers:
-        reach_of = [reach(network, member, data, known) for member in params]
+        reach_of = [fitting.ends(network, member, data, known) for member in params]
         return Quantifiers(network, coupling, scales, unit, np.stack(params), lams, np.stack(reach_of))
 
     def compare(left: fitting.LeftOut) -> Floats:
@@ -111,14 +111,3 @@ def alone(n_inputs: int, n_losses: int, settings: Any) -> engine.Network:
 def as_they_are(n_losses: int) -> Floats:
     """The frame of losses that are given: nothing is to be converted."""
     return np.tile([0.0, 1.0, 1.0, 1.0], (n_losses, 1))
-
-
-def reach(
-    network: engine.Network, params: NDArray[np.float32], data: engine.Data, rows: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """Least and largest xi (2, Q) of one member on `rows`."""
-    ends = []
-    for lo in range(0, len(rows), ROWS_AT_A_TIME):
-        xi = engine.forward(network, params, data.X[rows[lo : lo + ROWS_AT_A_TIME]], data.shift, data.scale)[1]
-        ends.append((xi.min(axis=0), xi.max(axis=0)))
-    return np.stack([np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)])

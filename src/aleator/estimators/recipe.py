@@ -45,6 +45,7 @@ SEARCHERS = 2  # members that do so, and that are trained without two folds
 MANY_FOLDS = 10  # are left out in turn, so that as many rows as can be are learned from, of tables of less than
 MANY_ROWS = 2_000
 PARTNERS = 0.2  # of the folds, on either side of each, are left out together with it
+BEYOND = 10.0  # times the most that a pair expects of a row it knows, or a tenth of the least, is said of a new one
 LEAST_GAIN = 0.5  # of the loss that was seen on rows left out is expected of members that know all rows, at the least
 
 # Quantifiers that learn given losses, in units of their mean: the defaults of LossQuantifier, see DESIGN.md.

@@ -183,6 +183,7 @@ def pack_network(model: Any) -> tuple[Facts, Arrays]:
         facts["out_of_fold"] = list(model.out_of_fold_.columns)
         arrays["out_of_fold"] = model.out_of_fold_.to_numpy(np.float64)
     arrays |= {name: getattr(model, name) for name in _LEARNED}
+    arrays |= {"reach_": model.reach_} if hasattr(model, "reach_") else {}
     arrays |= {name: getattr(model.scaling_, name) for name in SCALING}
     return facts, arrays | {"frame": model.units_.frame, "unit": model.units_.unit}
 
@@ -206,6 +207,11 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
     model.n_features_in_ = facts.get("n_features", D)
     model.network_ = model._network(D, M, len(model.units_.unit))
     check_weights(model.params_, model.n_members)
+    if "reach_" in arrays:
+        model.reach_ = arrays["reach_"]
+        check_shapes({"reach_": (model.reach_, np.float32, (K, 2, model.network_.n_quantifiers))})
+        if not (model.reach_[:, 0] <= model.reach_[:, 1]).all():
+            raise ValueError("the model file does not fit together: the range of its quantifiers makes no sense.")
     check_shapes(
         {
             "params_": (model.params_, np.float32, (K, model.network_.n_params)),

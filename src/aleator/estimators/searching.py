@@ -144,5 +144,5 @@ class _Tried:
 
 def _together(some: LeftOut, others: LeftOut) -> LeftOut:
     """All members that were trained without the same rows."""
-    params = [*some.params, *others.params]
-    return replace(some, params=params, lams=np.concatenate([some.lams, others.lams]))
+    params, reach = [*some.params, *others.params], [*(some.reach or []), *(others.reach or [])]
+    return replace(some, params=params, lams=np.concatenate([some.lams, others.lams]), reach=reach)

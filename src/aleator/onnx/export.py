@@ -141,6 +141,7 @@ def _network(model: Any, rows: Rows) -> Answer:
     Z = _encoded(model.encoder_, rows) if hasattr(model, "encoder_") else rows.numbers
     y_r, xi = networks.outputs(model.network_, model.params_, networks.standardised(Z, model.scaling_))
     mu = model.scaling_.y_mean + model.scaling_.y_spread * y_r
+    xi = clip(xi, *_ends(model.reach_)) if hasattr(model, "reach_") else xi
     expected = model.units_.unit * networks.expected_loss(read.head, xi, model.lam_)
     if len(model.params_) == 1:
         return mean(mu, 0), mean(expected, 0), None
@@ -192,9 +193,14 @@ def _given(model: Any, rows: Rows, given: bool) -> Answer:
     Z = _encoded(model.encoder_, rows)
     Z = beside(Z, said) if model.settings_["use_prediction"] else Z
     _, xi = networks.outputs(trained.network, trained.params, networks.standardised(Z, trained.scaling))
-    low, high = trained.reach.transpose(1, 0, 2)[:, :, None]  # (K, 1, Q) each
-    level = networks.level(trained.coupling)(clip(xi, low, high))
+    level = networks.level(trained.coupling)(clip(xi, *_ends(trained.reach)))
     return said, trained.unit * mean(trained.lams.reshape(-1, 1, 1) * level, 0), None
+
+
+def _ends(reach: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Least and largest xi, (K, 1, Q) each, that members may say."""
+    low, high = reach.transpose(1, 0, 2)[:, :, None]
+    return low, high
 
 
 def _encoded(encoder: Any, rows: Rows) -> Value:

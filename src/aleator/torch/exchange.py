@@ -21,7 +21,22 @@ from aleator.torch.pair import Pair
 from aleator.torch.scaling import Scaling
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
-_SILENT = (nn.Dropout, nn.Flatten, nn.Identity)  # layers without weights that leave the order of numbers as it is
+
+
+class Within(nn.Module):
+    """Holds xi to the range an estimator knows it from, `reach` (2, Q), when it is asked; training is free."""
+
+    reach: Tensor
+
+    def __init__(self, reach: NDArray[np.float32]) -> None:
+        super().__init__()
+        self.register_buffer("reach", torch.from_numpy(reach.copy()))
+
+    def forward(self, xi: Tensor) -> Tensor:
+        return xi if self.training else xi.clamp(self.reach[0], self.reach[1])
+
+
+_SILENT = (nn.Dropout, nn.Flatten, nn.Identity, Within)  # without weights, and leave the order of numbers as it is
 
 
 @dataclass(frozen=True)
@@ -55,20 +70,23 @@ def to_torch(model: PairRegressor | PairEnsemble) -> Pair | Ensemble:
         raise TypeError(f"to_torch takes a fitted PairRegressor or PairEnsemble, got {type(model).__name__}.")
     if hasattr(model, "encoder_"):
         raise ValueError("to_torch takes models of numbers as they are; this one has an encoder in front.")
-    pairs = [_pair(model, params, lam) for params, lam in zip(model.params_, model.lam_, strict=True)]
+    reach = getattr(model, "reach_", [None] * len(model.params_))
+    pairs = [_pair(model, *member) for member in zip(model.params_, model.lam_, reach, strict=True)]
     made = pairs[0] if isinstance(model, PairRegressor) else Ensemble(pairs)
     scale = torch.as_tensor(_scale(model))
     made.keep("loss_scale", scale[0] if len(scale) == 1 else scale)
     return made
 
 
-def _pair(model: Any, params: NDArray[np.float32], lam: float) -> Pair:
+def _pair(model: Any, params: NDArray[np.float32], lam: float, reach: NDArray[np.float32] | None) -> Pair:
     settings = model.settings_
     parts = branches(model.network_, len(settings["hidden"]), settings["shared_layers"])
     layers = {
         name: layers_of(getattr(parts, name), params, settings, flat=name != "trunk" and model.y_is_1d_)
         for name in ("trunk", "regressor", "quantifier")
     }
+    if reach is not None:
+        layers["quantifier"].insert(-1 if model.y_is_1d_ else len(layers["quantifier"]), Within(reach))
     unit = torch.as_tensor(model.units_.unit)
     criterion = JointLoss(settings["loss"], settings["coupling"], lam, unit=unit[0] if len(unit) == 1 else unit)
     trunk = layers["trunk"] if len(layers["trunk"]) else None
@@ -144,6 +162,8 @@ def from_torch(pair: Pair, kind: type[Any]) -> Any:
     model.network_ = model._network(model.n_features_in_, n_outputs, n_losses)
     model.params_ = _params(model.network_, chains, len(model.hidden), len(shared))[None]
     model.lam_ = np.array([float(criterion.lam)])
+    if quantifier.reach is not None:
+        model.reach_ = quantifier.reach.cpu().numpy()[None].copy()
     model.loss_scale_ = np.broadcast_to(pair.loss_scale.cpu().numpy(), (n_losses,)).copy()
     model.n_epochs_ = np.array([len(pair.history)])
     columns = ["epoch", "joint_loss", "loss"]
@@ -165,12 +185,13 @@ def _check_same(model: Any, pair: Pair) -> None:
 
 @dataclass(frozen=True)
 class Chain:
-    """Linear layers in order, the activations between them, dropout, and whether the output is flat."""
+    """Linear layers in order, the activations between them, dropout, whether the output is flat, and its range."""
 
     linear: list[nn.Linear]
     activations: list[str]
     dropout: float
     flat: bool
+    reach: Tensor | None
 
 
 def _chain(name: str, module: nn.Module | None) -> Chain:
@@ -190,7 +211,8 @@ def _chain(name: str, module: nn.Module | None) -> Chain:
         raise ValueError(f"from_torch takes Linear and activation in turn; {name} is {[k.__name__ for k in kinds]}.")
     flats = [layer for layer in leaves if isinstance(layer, nn.Flatten)]
     dropout = max((layer.p for layer in leaves if isinstance(layer, nn.Dropout)), default=0.0)
-    return Chain(linear, bends, dropout, bool(flats))
+    reach = next((layer.reach for layer in leaves if isinstance(layer, Within)), None)
+    return Chain(linear, bends, dropout, bool(flats), reach)
 
 
 def _scaling(scaling: Scaling | None, n_inputs: int, n_outputs: int) -> TableScaling:

@@ -1,0 +1,84 @@
+"""Beyond its rows a pair claims little more than it has seen: in `predict`, in judging, in files, in ONNX, in torch."""
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+import aleator
+from aleator import PairEnsemble, PairRegressor, bundle, export_onnx
+from aleator.baselines import MeanVarianceEnsemble
+from aleator.estimators import recipe
+from aleator.torch import to_torch
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 2))
+y = X[:, 0] + np.exp(X[:, 1]) * rng.normal(size=60)
+FAR = np.concatenate([X, 30 * X])
+SMALL = {"hidden": (8,), "n_jobs": 1}
+
+
+@pytest.mark.parametrize("lam", ["auto", 0.2])
+@pytest.mark.parametrize("coupling", ["sigmoid", "softplus"])
+def test_at_most_ten_times_what_was_expected_of_a_row(lam, coupling):
+    model = PairRegressor(lam=lam, coupling=coupling, **SMALL).fit(X, y)
+    known, far = model.predict_loss(X), model.predict_loss(FAR)
+    assert far.max() <= recipe.BEYOND * known.max() * (1 + 1e-5)
+    assert far.min() >= known.min() / recipe.BEYOND * (1 - 1e-5)
+    del model.reach_
+    np.testing.assert_array_equal(model.predict_loss(X), known)  # rows it knows are left alone
+    assert (model.predict_loss(FAR) != far).any()  # and others were not
+
+
+def test_as_in_the_paper_with_epochs_given():
+    model = PairRegressor(**SMALL).fit(X, y).set_params(epochs=300).fit(X, y)
+    assert not hasattr(model, "reach_")
+    assert not hasattr(MeanVarianceEnsemble(2, **SMALL).fit(X, y), "reach_")
+
+
+def test_one_row_far_out_does_not_decide_about_the_scale():
+    """It is left out once, and members that have not seen it may expect anything of it."""
+    table, target = np.concatenate([X, [[0.0, 80.0]]]), np.append(y, 0.0)
+    for members in (1, 2):
+        model = PairEnsemble(members, **SMALL).fit(table, target)
+        others = model.out_of_fold_["row"] < 60
+        loss, expected = (model.out_of_fold_.loc[others, name].mean() for name in ("loss", "expected_loss"))
+        assert 0.2 < expected / loss < 5
+
+
+@pytest.mark.parametrize("target", [y, np.column_stack([y, X[:, 1]])], ids=["one", "two"])
+def test_files_onnx_and_torch_say_the_same(target, tmp_path):
+    model = PairEnsemble(2, per_output=True, **SMALL).fit(X, target)
+    far = model.predict_uncertainty(FAR)
+    model.save(tmp_path / "m.aleator")
+    np.testing.assert_array_equal(aleator.load(tmp_path / "m.aleator").predict_loss(FAR), far.expected_loss)
+    export_onnx(model, tmp_path / "m.onnx")
+    names = ["expected_loss"]
+    (said,) = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(names, {"X": FAR})
+    np.testing.assert_allclose(said, far.expected_loss, rtol=1e-4)
+    np.testing.assert_allclose(to_torch(model).predict(FAR).expected_loss, far.expected_loss, rtol=1e-4)
+
+
+@pytest.mark.parametrize("target", [y, np.column_stack([y, X[:, 1]])], ids=["one", "two"])
+def test_there_and_back_through_torch(target):
+    model = PairRegressor(per_output=True, **SMALL).fit(X, target)
+    pair = to_torch(model)
+    back = PairRegressor.from_torch(pair)
+    assert back.predict_loss(FAR).tobytes() == model.predict_loss(FAR).tobytes()
+    assert back.reach_.tobytes() == model.reach_.tobytes()
+    pair.train()  # who trains on is not held to it
+    xi = pair(torch.tensor(FAR))[1]
+    pair.eval()
+    assert (pair(torch.tensor(FAR))[1] != xi).any()
+
+
+def test_a_file_whose_reach_does_not_fit_is_refused(tmp_path):
+    path = tmp_path / "m.aleator"
+    PairRegressor(**SMALL).fit(X, y).save(path)
+    facts, arrays = bundle.read(path)
+    for wrong in (arrays["reach_"][:, :1], arrays["reach_"].astype(np.float64), np.full_like(arrays["reach_"], np.nan)):
+        bundle.write(path, facts, arrays | {"reach_": wrong.copy()})
+        with pytest.raises(ValueError, match="does not fit together"):
+            aleator.load(path)
+    bundle.write(path, facts, {name: values for name, values in arrays.items() if name != "reach_"})
+    assert not hasattr(aleator.load(path), "reach_")  # written before there was one
