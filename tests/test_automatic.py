@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from aleator import PairEnsemble, PairRegressor, engine, losses, metrics, theory
+from aleator import PairEnsemble, PairRegressor, engine, load, losses, metrics, theory
 from aleator.couplings import COUPLINGS, Coupling
 from aleator.engine import kernels
 from aleator.estimators import automatic, fitting, recipe, searching
+from aleator.estimators.prediction import Readout
 from aleator.estimators.task import Task
 from aleator.heads import HEADS
 from aleator.paper.synthetic import GRID, NETWORK, Curve, Setting, said
@@ -330,7 +331,7 @@ def test_groups_do_not_depend_on_the_order_of_rows():
     assert one.predict_loss(X).tobytes() == other.predict_loss(X).tobytes()
 
 
-def test_two_strips_are_given_up():
+def test_two_strips_are_given_up(tmp_path):
     """lam that is small from the start fits the clean regions; where it does not prove itself, they are blurred."""
     setting = Setting(0.2, seed=100)
     data, gave_up = setting.data(), []
@@ -347,15 +348,44 @@ def test_two_strips_are_given_up():
         calm = {"epochs": recipe.PATIENCE * recipe.LONGEST, "batch_size": recipe.CALMER * recipe.BATCH, "l2": 0.0}
         by_hand = PairRegressor(**NETWORK, random_state=setting.seed, **calm).fit(data.X, data.y)
     np.testing.assert_array_equal(model.predict(data.X), by_hand.predict(data.X))
+    model.save(tmp_path / "m.aleator")
+    assert load(tmp_path / "m.aleator").gave_up_
     with mock.patch.object(recipe, "TYPICAL_LOSS", 1e-30):
         blurred = error()
     assert not gave_up.pop()
     assert given_up < 0.02 < 0.1 < blurred
 
 
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+@pytest.mark.parametrize("function", ["sin", "product", "step"])
+def test_what_is_hard_is_not_hopeless(function, loss):
+    """Without noise there is nothing to give up, however much smaller the loss would typically be: a user found it."""
+    X = np.random.default_rng(2).normal(size=(300, 4))
+    y = {"sin": np.sin(3 * X[:, 0]), "product": X[:, 0] * X[:, 1], "step": (X[:, 0] > 0).astype(float)}[function]
+    assert not PairRegressor(loss).fit(X, y).gave_up_
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "pinball(0.9)"])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_what_a_constant_loses(loss, outputs):
+    X, y = table(50)
+    Y = y if outputs == 1 else np.column_stack([y, 1e3 * y**2])
+    weight = np.random.default_rng(1).uniform(0.5, 2, size=50)
+    model = PairRegressor(loss, per_output=True)
+    lesson = model._prepare(X, Y, weight)
+    read = Readout(model.network_, model._head(), losses.get(loss), model.scaling_, model.units_)
+    task = Task(
+        lesson.training, read, lesson.table.data, lesson.table.rows, lesson.fold, lesson.group, lesson.seeds, None
+    )
+    columns = Y.reshape(50, -1)
+    lost = losses.get(loss)(columns, np.broadcast_to(np.average(columns, axis=0, weights=weight), columns.shape))
+    by_hand = np.mean([np.average(lost[:, k], weights=weight) / model.units_.unit[k] for k in range(outputs)])
+    np.testing.assert_allclose(task.of_constant(), by_hand, rtol=1e-5)
+
+
 def test_who_gives_up_and_diverges_is_not_taken(monkeypatch):
     """One member tells that it is better; if others then diverge, those that do not give up answer."""
-    X, y = table(80)
+    X, y = table(80)[0], np.random.default_rng(3).normal(size=80)
     plain = fitting.trained_without
 
     def trained_without(training, data, held, ensembles):
@@ -374,7 +404,7 @@ def test_who_gives_up_and_diverges_is_not_taken(monkeypatch):
 
 def test_where_lam_does_not_matter_nothing_is_given_up(monkeypatch):
     """Softplus weighs by 1 / e at any lam: a smaller one is the same, and not a second candidate."""
-    X, y = table(60)
+    X, y = table(60)[0], np.random.default_rng(3).normal(size=60)
     monkeypatch.setattr(searching._Tried, "surer_than", lambda self, other: True)
     assert PairRegressor().fit(X, y).gave_up_
     assert not PairRegressor(coupling="softplus").fit(X, y).gave_up_

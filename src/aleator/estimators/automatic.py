@@ -4,8 +4,9 @@
    whose loss on the rows left out is within a standard error of the best: members of an ensemble may follow the noise,
    each its own way. Each is a training of its own: lam and rate fall over its length. All lengths are tried, for a
    loss that rises may fall again.
-2. **Giving up.** The longest is tried with lam small from the start: what is noisy is then given up for the sake of
-   what is clean. It is taken if clearly less is then expected typically, as a geometric mean over the rows left out.
+2. **Giving up.** If much of y is not explained, the longest is tried with lam small from the start: what is noisy is
+   then given up for the sake of what is clean. It is taken if clearly less is then expected typically, as a geometric
+   mean over the rows left out.
 3. **Quantifiers anew.** On its own rows a regressor's losses are too small, most where it could follow the noise, and a
    quantifier trained beside it says so. The regressors stay; the quantifiers learn again, from the losses on rows left
    out (sec. 9 of the paper), and take the place of the others if they are better on rows left out once more.

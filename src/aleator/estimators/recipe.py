@@ -26,7 +26,8 @@ from aleator.estimators.settings import NetworkSettings
 Floats = NDArray[np.float64]
 
 KAPPA = 100.0, 0.01  # lam over the mean loss, at the beginning and at the end
-CLEAN_FIRST = 1e-3, 1e-4  # the same, where noisy regions are given up, without a penalty,
+HOPELESS = 0.3  # of what a constant would lose must be left, or there is nothing to give up;
+CLEAN_FIRST = 1e-3, 1e-4  # kappa where noisy regions are given up, without a penalty,
 CALMER = 4  # with so many times the rows a step and
 PATIENCE = 3  # in so many times the epochs; which must make
 TYPICAL_LOSS = 0.8  # of the loss that is typically expected (as a geometric mean) of rows left out,

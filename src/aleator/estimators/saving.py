@@ -179,6 +179,8 @@ def pack_network(model: Any) -> tuple[Facts, Arrays]:
         encoder_facts, encoder_arrays = pack_encoder(model.encoder_)
         facts |= {"encoder": encoder_facts, "n_features": int(model.n_features_in_)}
         arrays |= under("encoder", encoder_arrays)
+    if hasattr(model, "gave_up_"):
+        facts["gave_up"] = bool(model.gave_up_)
     if hasattr(model, "out_of_fold_"):
         facts["out_of_fold"] = list(model.out_of_fold_.columns)
         arrays["out_of_fold"] = model.out_of_fold_.to_numpy(np.float64)
@@ -195,6 +197,8 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
         model.encoder_ = encoder
     else:
         model = unpack(kind, facts, arrays)
+    if "gave_up" in facts:
+        model.gave_up_ = bool(facts["gave_up"])
     if "out_of_fold" in facts:
         model.out_of_fold_ = pd.DataFrame(arrays["out_of_fold"], columns=facts["out_of_fold"]).astype({"row": int})
     for name in _LEARNED:

@@ -78,16 +78,17 @@ def searched(task: Task, giving_up: Task | None, held: list[Rows], kept: list[Ro
 
     with bar:
         tried = [each for epochs in lengths if (each := attempt(task, epochs, recipe.SEARCHERS))]
-        candidate = attempt(giving_up, recipe.PATIENCE * lengths[-1], 1) if giving_up else None
-    if not tried:
-        raise engine.DivergenceError(
-            f"training diverged at every length, even in {lengths[0]} epochs. Lower learning_rate, or set clip."
-        )
-    best = min(tried, key=lambda each: each.mean)
-    chosen = [each for each in tried if each is best or not each.worse_than(best)][-1]
-    if giving_up and candidate and candidate.surer_than(chosen):
-        with contextlib.suppress(engine.DivergenceError):  # of members that were not tried
-            return complete(giving_up, candidate)
+        if not tried:
+            raise engine.DivergenceError(
+                f"training diverged at every length, even in {lengths[0]} epochs. Lower learning_rate, or set clip."
+            )
+        best = min(tried, key=lambda each: each.mean)
+        chosen = [each for each in tried if each is best or not each.worse_than(best)][-1]
+        if giving_up and chosen.mean > recipe.HOPELESS * task.of_constant():
+            candidate = attempt(giving_up, recipe.PATIENCE * lengths[-1], 1)
+            if candidate and candidate.surer_than(chosen):
+                with contextlib.suppress(engine.DivergenceError):  # of members that were not tried
+                    return complete(giving_up, candidate)
     return complete(task, chosen)
 
 

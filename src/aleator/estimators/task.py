@@ -41,6 +41,12 @@ class Task:
         unit = np.where(self.read.units.unit > 0, self.read.units.unit, 1.0)  # 1 for a target that never varies
         return replace(held_out, realised=held_out.realised / unit, predicted=held_out.predicted / unit)
 
+    def of_constant(self) -> float:
+        """The mean loss of who always says the mean of y, in the units of the networks."""
+        Y, unit = self.read.scaling.restored(self.data.Y[self.rows]), self.read.units.unit
+        lost = self.read.losses(Y, np.broadcast_to(self.read.scaling.y_mean, Y.shape)) / np.where(unit > 0, unit, 1.0)
+        return float(np.average(lost.mean(axis=1), weights=self.data.weight[self.rows]))
+
     def by_row(self, said: HeldOut) -> Floats:
         """The realised losses (n, Q) in the order of the data, NaN for rows that were not left out."""
         losses = np.full((len(self.data.Y), said.realised.shape[1]), np.nan)
