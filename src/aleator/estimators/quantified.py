@@ -157,6 +157,8 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def interval_of(self, said: Prediction, coverage: float = 0.9) -> tuple[Floats, Floats]:
         """The same for what `predict_uncertainty` said, without asking again."""
+        if not (number(coverage) and 0 < coverage < 1):
+            raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}.")
         if not hasattr(self, "scores_"):
             raise ValueError(
                 "predict_interval needs rows to calibrate on: call calibrate(X, y) with held-out rows, not used "
@@ -164,8 +166,6 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 if len(self.loss_scale_) == self.n_outputs_
                 else "intervals for several outputs need one quantifier each: set per_output=True."
             )
-        if not (number(coverage) and 0 < coverage < 1):
-            raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}.")
         if not intervals.grows(said.loss, said.mean):
             warnings.warn(
                 f"loss {said.loss.name!r} does not grow with the distance from the prediction: what costs little is "

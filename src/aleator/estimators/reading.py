@@ -249,6 +249,8 @@ def _way_out(estimator: Any) -> str | None:
 def _refuse_text(estimator: Any, X: Any) -> None:
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         raise ValueError(f"X must be numbers, and it holds dates ({X.dtype}); turn them into days since a day.")
+    if isinstance(X, np.ndarray) and X.dtype.kind in "OU" and X.ndim == 2 and any(isinstance(v, str) for v in X.flat):
+        X = pd.DataFrame(X)
     if not isinstance(X, pd.DataFrame):
         return
     twice = X.columns[X.columns.duplicated()]
