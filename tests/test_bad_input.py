@@ -34,7 +34,7 @@ BAD = {
     "NaN: the way out": (lambda: fit(put(X, (7, 1), np.nan)), r"PairRegressor\(encoder=TableEncoder\(\)\) takes .* missing"),
     "NaN, no encoder": (lambda: fit(put(X, (7, 1), np.nan), model=PlainRegressor(epochs=3)), r"row 7, column 1((?!TableEncoder).)*\Z"),
     "text, no encoder": (lambda: fit(FRAME.assign(city="Ulm"), model=PlainRegressor()), r"'Ulm'\). Turn it into numbers: One"),
-    "text in an array": (lambda: fit(put(X.astype(object), (5, 2), "Ulm")), r"column 2 is not numeric.*encoder=TableEncoder"),
+    "text in an array": (lambda: fit(put(X.astype(object), (5, 2), "Ulm")), r"column 2 is not numeric.*for example 'Ulm'.*encoder=TableEncoder"),
     "text alone": (lambda: fit(np.full((60, 2), "Ulm")), r"column 0 is not numeric.*for example 'Ulm'.*encoder=TableEncoder"),
     "coverage before rows": (lambda: fit().predict_interval(X, 90), "coverage must lie strictly between 0 and 1, got 90"),
     "inf in X": (lambda: fit(put(X, (3, 0), np.inf)), r"infinity.*The first is in X at row 3, column 0"),

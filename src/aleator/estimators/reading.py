@@ -264,7 +264,8 @@ def _refuse_text(estimator: Any, X: Any) -> None:
                 raise TypeError("dates are numbers only by accident")
             np.asarray(column, dtype=np.float64)
         except (TypeError, ValueError):
-            example = column.dropna().iloc[0] if column.notna().any() else None
+            known = column.dropna()
+            example = next((value for value in known if isinstance(value, str)), known.iloc[0] if len(known) else None)
             by_hand = "Turn it into numbers: OneHotEncoder(sparse_output=False) for categories, days for dates."
             raise ValueError(
                 f"column {name!r} is not numeric (dtype {column.dtype}, for example {example!r}). "
