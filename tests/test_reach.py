@@ -9,7 +9,7 @@ import aleator
 from aleator import PairEnsemble, PairRegressor, bundle, export_onnx
 from aleator.baselines import MeanVarianceEnsemble
 from aleator.estimators import recipe
-from aleator.torch import to_torch
+from aleator.torch import fit_pair, to_torch
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 2))
@@ -46,6 +46,21 @@ def test_one_row_far_out_does_not_decide_about_the_scale():
         assert 0.2 < expected / loss < 5
 
 
+@pytest.mark.parametrize("watched", [False, True])
+def test_early_stopping_judges_as_it_answers(watched):
+    """A row far out among those held back, or in the validation table, decides nothing about the others."""
+    table, target = np.concatenate([X] * 5 + [[[0.0, 12.0]]]), np.append(np.concatenate([y] * 5), 0.0)
+    table = table + 0.1 * rng.normal(size=table.shape)
+    validation = (table[200:], target[200:]) if watched else None
+    known = slice(200) if watched else slice(None)
+    model = PairRegressor(lam=0.2, early_stopping=True, **SMALL).fit(table[known], target[known], validation=validation)
+    told = model.out_of_fold_
+    rows = told["row"].to_numpy() + (200 if watched else 0)
+    np.testing.assert_allclose(told["expected_loss"], model.predict_loss(table[rows]), rtol=1e-6)
+    if watched:
+        assert model.predict_loss(table).max() <= recipe.BEYOND * model.predict_loss(table[known]).max() * (1 + 1e-5)
+
+
 @pytest.mark.parametrize("target", [y, np.column_stack([y, X[:, 1]])], ids=["one", "two"])
 def test_files_onnx_and_torch_say_the_same(target, tmp_path):
     model = PairEnsemble(2, per_output=True, **SMALL).fit(X, target)
@@ -66,17 +81,17 @@ def test_there_and_back_through_torch(target):
     back = PairRegressor.from_torch(pair)
     assert back.predict_loss(FAR).tobytes() == model.predict_loss(FAR).tobytes()
     assert back.reach_.tobytes() == model.reach_.tobytes()
-    pair.train()  # who trains on is not held to it
-    xi = pair(torch.tensor(FAR))[1]
-    pair.eval()
-    assert (pair(torch.tensor(FAR))[1] != xi).any()
+    xi = pair.train()(torch.tensor(FAR))[1]  # who trains on is not held to it
+    assert (pair.eval()(torch.tensor(FAR))[1] != xi).any()
+    fit_pair(pair, (torch.tensor(X), torch.tensor(target)), epochs=1)
+    assert not hasattr(PairRegressor.from_torch(pair), "reach_")  # nor has who was trained on a range of that
 
 
 def test_a_file_whose_reach_does_not_fit_is_refused(tmp_path):
     path = tmp_path / "m.aleator"
     PairRegressor(**SMALL).fit(X, y).save(path)
     facts, arrays = bundle.read(path)
-    for wrong in (arrays["reach_"][:, :1], arrays["reach_"].astype(np.float64), np.full_like(arrays["reach_"], np.nan)):
+    for wrong in (arrays["reach_"][:, :1], arrays["reach_"].astype(np.float64), np.full_like(arrays["reach_"], np.inf)):
         bundle.write(path, facts, arrays | {"reach_": wrong.copy()})
         with pytest.raises(ValueError, match="does not fit together"):
             aleator.load(path)

@@ -39,12 +39,25 @@ def learn(settings: Any, task: Task, watched: engine.Data | None) -> Fit:
     if len(held) == 1:  # nothing would be left to learn from
         members = [task.make_member(task.rows, seed, recipe.FEWEST) for seed in task.seeds]
         return fitting.fixed(task.training, members, watched)
-    found = searching.searched(task, searching.clean_first(settings, task), held, kept)
-    members = [found.task.make_member(task.rows, seed, found.epochs) for seed in task.seeds]
-    fit = fitting.fixed(found.task.training, members, watched)
+    giving_up = searching.clean_first(settings, task)
+    try:
+        done, fit = _regressors(searching.searched(task, giving_up, held, kept), watched)
+    except engine.DivergenceError:
+        if giving_up is None:
+            raise
+        done, fit = _regressors(searching.searched(task, None, held, kept), watched)
+    fit = _quantified(settings, done, replace(fit, gave_up=done is not task), held)
+    known = [(task.data, task.rows)] * len(task.seeds)
+    return replace(fit, reach=fitting.reach_of(task.training.plan, list(fit.params), known))
+
+
+def _regressors(found: searching.Found, watched: engine.Data | None) -> tuple[Task, Fit]:
+    """The task as it is done, and members that learned from all rows."""
+    task = found.task
+    members = [task.make_member(task.rows, seed, found.epochs) for seed in task.seeds]
+    fit = fitting.fixed(task.training, members, watched)
     history = [fitting.joined(table, found.curve, _CURVE) for table in fit.history]
-    fit = replace(fit, history=history, left_out=found.left_out, gave_up=found.task is not task)
-    return _quantified(settings, found.task, fit, held)
+    return task, replace(fit, history=history, left_out=found.left_out)
 
 
 def _quantified(settings: Any, task: Task, fit: Fit, held: list[Rows]) -> Fit:

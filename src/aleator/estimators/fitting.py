@@ -185,6 +185,7 @@ class Fit:
 
     `gain`: what the scale that these rows tell is to be multiplied with, because members that know all rows answer.
     `gave_up`: whether these are members that give noisy regions up (lam="auto").
+    `reach`: the ends (2, Q) that each member's xi is held within; None where nothing is left out, as in the paper.
     """
 
     params: NDArray[np.float32]
@@ -194,6 +195,7 @@ class Fit:
     left_out: tuple[LeftOut, ...] = ()
     gain: Floats = field(default_factory=lambda: np.ones(1))  # (Q,), or one for all
     gave_up: bool = False
+    reach: Sequence[NDArray[np.float32]] | None = None
 
 
 # ---------------------------------------------------------------- as many epochs as the user says
@@ -232,7 +234,9 @@ def stopped_early(training: Training, members: list[Member], held: Data, rows: R
     """Each member until `rows` of `held` have not improved for `patience` epochs; its best parameters are kept."""
     watchers = [_Watcher(training.judge, member, held, rows, patience) for member in members]
     _watch(training, members, watchers)
-    return _fit(watchers, LeftOut(held, rows, [w.params for w in watchers], np.array([w.lam for w in watchers])))
+    params, lams = [w.params for w in watchers], np.array([w.lam for w in watchers])
+    reach = reach_of(training.plan, params, [(member.data, member.rows) for member in members])
+    return replace(_fit(watchers, LeftOut(held, rows, params, lams, reach)), reach=reach)
 
 
 class _Watcher:
@@ -349,7 +353,9 @@ def cross_validated(
     left_out = in_turn(training, data, rows, fold, seeds[:judges], trained)
     fit = fixed(training, [trained(rows, seed) for seed in seeds], watched)
     columns = _columns("cv", training.judge)
-    return replace(fit, history=[joined(table, curve, columns) for table in fit.history], left_out=left_out)
+    history = [joined(table, curve, columns) for table in fit.history]
+    reach = reach_of(training.plan, list(fit.params), [(data, rows)] * len(seeds))
+    return replace(fit, history=history, left_out=left_out, reach=reach)
 
 
 def in_turn(
@@ -389,7 +395,7 @@ def reach_of(
     """The ends (2, Q) that xi of each member is to be held within; None for heads other than the joint loss.
 
     Beyond the rows it knows a network goes on in straight lines, and the expected loss, an exponential, with it to 0 or
-    to infinity. It may go on a little: see `recipe.BEYOND`.
+    to infinity. It may go on a little: see `recipe.BEYOND` (exact for the sigmoid, and at most that for softplus).
     """
     if plan.head.level is None:
         return None

@@ -182,9 +182,8 @@ class NetworkRegressor(QuantifiedRegressor):
         self.params_, self.lam_, self.n_epochs_ = fit.params, fit.lams, fit.epochs
         self.gave_up_ = fit.gave_up
         self.__dict__.pop("reach_", None)
-        known = [(lesson.table.data, lesson.table.rows)] * len(fit.params)
-        if fit.left_out and (reach := fitting.reach_of(lesson.training.plan, list(fit.params), known)):
-            self.reach_ = np.stack(reach)
+        if fit.reach is not None:
+            self.reach_ = np.stack(fit.reach)
         self.history_ = fitting.history(fit.history, self.units_.unit)
         self._learn_from(self._left_out(fit, lesson), lesson.seeds, fit.gain)
 

@@ -56,7 +56,8 @@ class PairRegressor(PairSettings, NetworkRegressor):
         epochs. Empty where not measured. Where lam changes, *_score in place of *_joint_loss: mean of L / e + ln e, e
         the expected loss.
     n_epochs_, lam_ : at the end, one a member. loss_scale_ : see `rescale`. gave_up_ : whether noisy regions were given
-        up for the sake of clean ones (lam="auto"): predictions there are not means of y.
+        up for the sake of clean ones (lam="auto"): predictions there are not means of y. reach_ : where rows were held
+        out, the ends that each member's xi is held within, (n_members, 2, quantifiers).
     out_of_fold_ : where rows were held out, DataFrame of these: row, loss, and the expected loss by members that had
         not seen it. Rows equal in X and y count once.
 

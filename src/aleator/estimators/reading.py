@@ -1,5 +1,6 @@
 """Reading what users pass in, with errors that say what is wrong and where."""
 
+import datetime
 import math
 import numbers
 from collections.abc import Callable, Iterable
@@ -265,12 +266,19 @@ def _refuse_text(estimator: Any, X: Any) -> None:
             np.asarray(column, dtype=np.float64)
         except (TypeError, ValueError):
             known = column.dropna()
-            example = next((value for value in known if isinstance(value, str)), known.iloc[0] if len(known) else None)
+            example = next((value for value in known if not _is_number(value)), None)
             by_hand = "Turn it into numbers: OneHotEncoder(sparse_output=False) for categories, days for dates."
             raise ValueError(
                 f"column {name!r} is not numeric (dtype {column.dtype}, for example {example!r}). "
                 f"{_way_out(estimator) or by_hand}"
             ) from None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return not isinstance(value, (datetime.date, datetime.timedelta)) and math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False
 
 
 def _refuse_reordered(estimator: Any, X: Any, reset: bool) -> None:

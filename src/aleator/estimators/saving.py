@@ -214,7 +214,7 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
     if "reach_" in arrays:
         model.reach_ = arrays["reach_"]
         check_shapes({"reach_": (model.reach_, np.float32, (K, 2, model.network_.n_quantifiers))})
-        if not (model.reach_[:, 0] <= model.reach_[:, 1]).all():
+        if not (np.isfinite(model.reach_).all() and (model.reach_[:, 0] <= model.reach_[:, 1]).all()):
             raise ValueError("the model file does not fit together: the range of its quantifiers makes no sense.")
     check_shapes(
         {

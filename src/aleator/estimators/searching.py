@@ -1,6 +1,5 @@
 """How long to train, and whether noisy regions are given up: steps 1 and 2 of lam="auto" (`automatic.py`)."""
 
-import contextlib
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -87,8 +86,7 @@ def searched(task: Task, giving_up: Task | None, held: list[Rows], kept: list[Ro
         if giving_up and chosen.mean > recipe.HOPELESS * task.of_constant():
             candidate = attempt(giving_up, recipe.PATIENCE * lengths[-1], 1)
             if candidate and candidate.surer_than(chosen):
-                with contextlib.suppress(engine.DivergenceError):  # of members that were not tried
-                    return complete(giving_up, candidate)
+                return complete(giving_up, candidate)
     return complete(task, chosen)
 
 

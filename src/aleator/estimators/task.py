@@ -42,10 +42,15 @@ class Task:
         return replace(held_out, realised=held_out.realised / unit, predicted=held_out.predicted / unit)
 
     def of_constant(self) -> float:
-        """The mean loss of who always says the mean of y, in the units of the networks."""
+        """The mean loss, in the units of the networks, of who always says the same: of the mean of y and 19 quantiles.
+
+        The least of these, by quantifier.
+        """
         Y, unit = self.read.scaling.restored(self.data.Y[self.rows]), self.read.units.unit
-        lost = self.read.losses(Y, np.broadcast_to(self.read.scaling.y_mean, Y.shape)) / np.where(unit > 0, unit, 1.0)
-        return float(np.average(lost.mean(axis=1), weights=self.data.weight[self.rows]))
+        weight, unit = self.data.weight[self.rows], np.where(unit > 0, unit, 1.0)
+        constants = [self.read.scaling.y_mean, *np.quantile(Y, np.linspace(0.05, 0.95, 19), axis=0)]
+        lost = [weight @ self.read.losses(Y, np.broadcast_to(each, Y.shape)) / weight.sum() for each in constants]
+        return float(np.mean(np.min(lost, axis=0) / unit))
 
     def by_row(self, said: HeldOut) -> Floats:
         """The realised losses (n, Q) in the order of the data, NaN for rows that were not left out."""

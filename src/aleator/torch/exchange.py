@@ -19,22 +19,9 @@ from aleator.torch.criterion import JointLoss
 from aleator.torch.ensemble import Ensemble
 from aleator.torch.pair import Pair
 from aleator.torch.scaling import Scaling
+from aleator.torch.within import Within
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
-
-
-class Within(nn.Module):
-    """Holds xi to the range an estimator knows it from, `reach` (2, Q), when it is asked; training is free."""
-
-    reach: Tensor
-
-    def __init__(self, reach: NDArray[np.float32]) -> None:
-        super().__init__()
-        self.register_buffer("reach", torch.from_numpy(reach.copy()))
-
-    def forward(self, xi: Tensor) -> Tensor:
-        return xi if self.training else xi.clamp(self.reach[0], self.reach[1])
-
 
 _SILENT = (nn.Dropout, nn.Flatten, nn.Identity, Within)  # without weights, and leave the order of numbers as it is
 
@@ -64,7 +51,8 @@ def to_torch(model: PairRegressor | PairEnsemble) -> Pair | Ensemble:
     """A fitted estimator as a `Pair`, or an `Ensemble` of them: same weights, same units, same answers.
 
     Standardisation is inside, dropout as it was trained with, and the expected loss has the scale that `fit` or
-    `recalibrate(method="factor")` found.
+    `recalibrate(method="factor")` found. In evaluation, as it comes, xi is held to its range on the rows of `fit`, if
+    the estimator's is; `fit_pair` ends that (`aleator.torch.within.release` for a loop of your own).
     """
     if not isinstance(model, (PairRegressor, PairEnsemble)) or not hasattr(model, "params_"):
         raise TypeError(f"to_torch takes a fitted PairRegressor or PairEnsemble, got {type(model).__name__}.")
@@ -75,7 +63,7 @@ def to_torch(model: PairRegressor | PairEnsemble) -> Pair | Ensemble:
     made = pairs[0] if isinstance(model, PairRegressor) else Ensemble(pairs)
     scale = torch.as_tensor(_scale(model))
     made.keep("loss_scale", scale[0] if len(scale) == 1 else scale)
-    return made
+    return made.eval()  # in training it would answer otherwise: dropout, and xi that is held to no range
 
 
 def _pair(model: Any, params: NDArray[np.float32], lam: float, reach: NDArray[np.float32] | None) -> Pair:
@@ -86,7 +74,9 @@ def _pair(model: Any, params: NDArray[np.float32], lam: float, reach: NDArray[np
         for name in ("trunk", "regressor", "quantifier")
     }
     if reach is not None:
-        layers["quantifier"].insert(-1 if model.y_is_1d_ else len(layers["quantifier"]), Within(reach))
+        layers["quantifier"].insert(
+            -1 if model.y_is_1d_ else len(layers["quantifier"]), Within(torch.from_numpy(reach.copy()))
+        )
     unit = torch.as_tensor(model.units_.unit)
     criterion = JointLoss(settings["loss"], settings["coupling"], lam, unit=unit[0] if len(unit) == 1 else unit)
     trunk = layers["trunk"] if len(layers["trunk"]) else None
@@ -161,8 +151,8 @@ def from_torch(pair: Pair, kind: type[Any]) -> Any:
     model.units_ = Units(units(criterion.measure, model.scaling_, model.per_output).frame, unit)
     model.network_ = model._network(model.n_features_in_, n_outputs, n_losses)
     model.params_ = _params(model.network_, chains, len(model.hidden), len(shared))[None]
-    model.lam_ = np.array([float(criterion.lam)])
-    if quantifier.reach is not None:
+    model.lam_, model.gave_up_ = np.array([float(criterion.lam)]), False
+    if quantifier.reach is not None and bool(quantifier.reach.isfinite().all()):
         model.reach_ = quantifier.reach.cpu().numpy()[None].copy()
     model.loss_scale_ = np.broadcast_to(pair.loss_scale.cpu().numpy(), (n_losses,)).copy()
     model.n_epochs_ = np.array([len(pair.history)])

@@ -33,6 +33,7 @@ from aleator.torch.ensemble import Ensemble
 from aleator.torch.members import Alone, Stacked, State
 from aleator.torch.pair import Pair, device_of, evaluating, modes_kept
 from aleator.torch.processes import World, world
+from aleator.torch.within import release
 
 MakeOptimizer = Callable[[Any], Optimizer]
 MakeScheduler = Callable[[Optimizer], LRScheduler]
@@ -131,6 +132,7 @@ def fit_pair(
         pair.to(device)
     if standardise and pair.scaling is None:
         pair.standardise(data)
+    release(pair)
     run = _train(Alone(pair), pair.criterion, data, training)
     pair.history = pd.DataFrame(run.progress.history).drop(columns="member")
     return pair
@@ -155,6 +157,8 @@ def fit_ensemble(make_pair: Callable[[int], Pair], k: int, data: Any, **training
         for pair in pairs[1:]:
             pair.scaled_like(pairs[0])
     ensemble = Ensemble(pairs)
+    for pair in pairs:
+        release(pair)
     stacked = Stacked(pairs)
     run = _train(stacked, ensemble.criterion(), data, settings)
     ensemble.history = pd.DataFrame(run.progress.history)
