@@ -63,7 +63,7 @@ def to_torch(model: PairRegressor | PairEnsemble) -> Pair | Ensemble:
     made = pairs[0] if isinstance(model, PairRegressor) else Ensemble(pairs)
     scale = torch.as_tensor(_scale(model))
     made.keep("loss_scale", scale[0] if len(scale) == 1 else scale)
-    return made.eval()  # in training it would answer otherwise: dropout, and xi that is held to no range
+    return made.train(False)  # else it would answer otherwise: dropout, and xi that is held to no range
 
 
 def _pair(model: Any, params: NDArray[np.float32], lam: float, reach: NDArray[np.float32] | None) -> Pair:
