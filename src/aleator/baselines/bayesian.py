@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from aleator import heads, losses
 from aleator.estimators import saving
-from aleator.estimators.fitting import HeldOut
+from aleator.estimators.held_out import HeldOut
 from aleator.estimators.quantified import QuantifiedRegressor
 from aleator.estimators.reading import check_parameters, columns, training_rows
-from aleator.estimators.table import Scaling, Table, table
+from aleator.estimators.table import Table, table
 from aleator.losses import Loss
 
 Floats = NDArray[np.float64]
@@ -21,6 +21,7 @@ class BayesianRegressor(QuantifiedRegressor):
     """Abstract: squared or absolute loss, an expected loss for each output, weights that count observations."""
 
     loss: str | Loss
+    scaling: str
 
     @abstractmethod
     def _train(self, learned: Table, total: float) -> HeldOut | None:
@@ -47,7 +48,7 @@ class BayesianRegressor(QuantifiedRegressor):
         heads.likelihood(loss)  # refuses what is neither squared nor absolute
         X, y, weight = training_rows(self, X, y, sample_weight)
         Y = columns(y)
-        learned = table(X, Y, weight, loss, per_output=True)
+        learned = table(X, Y, weight, loss, per_output=True, way=self.scaling)
         self.settings_ = self.get_params(deep=False)
         self.scaling_, self.loss_scale_ = learned.scaling, np.ones(Y.shape[1])
         self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
@@ -63,17 +64,15 @@ class BayesianRegressor(QuantifiedRegressor):
     def _packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
         facts, arrays = saving.pack(self, self.settings_)
         arrays |= {name: getattr(self, name) for name in (*self._learned(), "loss_scale_")}
-        return facts, arrays | {name: getattr(self.scaling_, name) for name in saving.SCALING}
+        return facts, arrays | saving.pack_scaling(self.scaling_)
 
     @classmethod
     def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Any:
         model = saving.unpack(cls, facts, arrays)
         heads.likelihood(losses.get(model.loss))
-        model.scaling_ = Scaling(*(arrays[name] for name in saving.SCALING))
+        model.scaling_ = saving.unpack_scaling(arrays, model.n_outputs_)
         model.n_features_in_ = len(model.scaling_.x_mean)
-        x, y = (model.n_features_in_,), (model.n_outputs_,)
-        shapes = {name: (np.float64, shape) for name, shape in zip(saving.SCALING, (x, x, y, y), strict=True)}
-        shapes |= model._learned() | {"loss_scale_": (np.float64, y)}
+        shapes = model._learned() | {"loss_scale_": (np.float64, (model.n_outputs_,))}
         saving.check_shapes({name: (arrays[name], *shape) for name, shape in shapes.items()})
         for name in (*model._learned(), "loss_scale_"):
             if not np.isfinite(arrays[name]).all():

@@ -133,10 +133,10 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
         return float(np.exp(found.x))
 
     def _compare(self, left: fitting.LeftOut) -> Floats:
-        """Realised and predicted loss (2, n, M) of rows left out."""
+        """Realised and predicted loss of rows left out, and the side of the target, (3, n, M)."""
         mean, aleatoric, epistemic = by_blocks(lambda X: self._mixed(left.params[0], X), left.data.X[left.rows])
-        realised = losses.get(self.loss)(self.scaling_.restored(left.data.Y[left.rows]), mean)
-        return np.stack([realised, aleatoric + epistemic])
+        Y = self.scaling_.restored(left.data.Y[left.rows])
+        return np.stack([losses.get(self.loss)(Y, mean), aleatoric + epistemic, np.sign(Y - mean)])
 
     # ------------------------------------------------------------ predict
 

@@ -42,7 +42,6 @@ from numpy.typing import NDArray
 from aleator import engine, losses
 from aleator.baselines.bayesian import BayesianRegressor
 from aleator.compiled import jit
-from aleator.engine.kernels import FARTHEST
 from aleator.estimators import fitting
 from aleator.estimators.reading import new_rows
 from aleator.estimators.table import Table
@@ -117,10 +116,10 @@ def buffers(sizes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def read_row(X, row, shift, scale, x):  # type: ignore[no-untyped-def]
-    """Standardise a row; what lies far outside stays a number."""
+def read_row(X, row, x):  # type: ignore[no-untyped-def]
+    """The inputs of one row."""
     for i in range(X.shape[1]):
-        x[i] = min(max((X[row, i] - shift[i]) * scale[i], -FARTHEST), FARTHEST)
+        x[i] = X[row, i]
 
 
 @kernel
@@ -164,8 +163,8 @@ def take_in(x, x_var, x_at, by, by_var, by_at, m, v, at, I, U, back, back_var): 
 
 
 @kernel
-def filter_rows(X, shift, scale, Y, order, share, sizes, m, v, noise, totals):  # type: ignore[no-untyped-def]
-    """Assumed density filtering of the rows in `order`, each a `share` of an observation.
+def filter_rows(X, Y, order, share, sizes, m, v, noise, totals):  # type: ignore[no-untyped-def]
+    """Assumed density filtering of the rows of standardised inputs X in `order`, each a `share` of an observation.
 
     m, v (P,) and noise (M, 2), shape and rate for each output, change in place. Adds -ln Z and the squared loss of each
     prediction, made before its row was taken in, and the share to `totals`.
@@ -176,7 +175,7 @@ def filter_rows(X, shift, scale, Y, order, share, sizes, m, v, noise, totals):  
     back, back_var = np.zeros(sizes.max() + 1), np.zeros(sizes.max() + 1)
     for n in range(order.size):
         row, w = order[n], share[n]
-        read_row(X, row, shift, scale, x)
+        read_row(X, row, x)
         forward(x, x_var, z, z_var, slopes, m, v, sizes)
         for k in range(M):
             o, a, b = units - M + k, noise[k, 0], noise[k, 1]
@@ -232,12 +231,12 @@ def refine_prior(m, v, precision, factor_m, factor_v, factor_a, factor_b):  # ty
 
 
 @kernel
-def predict_rows(X, shift, scale, sizes, m, v, mean, variance):  # type: ignore[no-untyped-def]
+def predict_rows(X, sizes, m, v, mean, variance):  # type: ignore[no-untyped-def]
     """Moments (n, M) of the outputs, without the noise."""
     x, x_var, z, z_var, slopes = buffers(sizes)
     last = z.size - sizes[-1]
     for row in range(X.shape[0]):
-        read_row(X, row, shift, scale, x)
+        read_row(X, row, x)
         forward(x, x_var, z, z_var, slopes, m, v, sizes)
         for o in range(sizes[-1]):
             mean[row, o], variance[row, o] = z[last + o], z_var[last + o]
@@ -286,6 +285,7 @@ class PBPRegressor(BayesianRegressor):
     hidden: tuple[int, ...] = (50,)
     epochs: int = 40
     prior: tuple[float, float] = (6.0, 6.0)
+    scaling: str = "robust"
     random_state: Any = 0
     verbose: bool = False
 
@@ -303,15 +303,13 @@ class PBPRegressor(BayesianRegressor):
         # posterior; with few rows what is left without the factor is then a huge mean, and the fit is lost.)
         factor_m, factor_v, factor_a, factor_b = m / v, 1 / v, np.zeros_like(m), np.zeros_like(m)
         rows, share = _visits(learned, total)
-        X, Y = data.X.astype(np.float64, copy=False), data.Y.astype(np.float64)
+        X, Y = learned.scaling.inputs(data.X), data.Y.astype(np.float64)
         trace = np.zeros((self.epochs, 3))
         bar, tick = fitting.progress(self.verbose, "taking in the rows", self.epochs)
         with bar:
             for epoch in range(self.epochs):
                 order = rng.permutation(len(rows))
-                filter_rows(
-                    X, data.shift, data.scale, Y, rows[order], share[order], sizes, m, v, noise, trace[epoch]
-                )  # fmt: skip
+                filter_rows(X, Y, rows[order], share[order], sizes, m, v, noise, trace[epoch])
                 refine_prior(m, v, precision, factor_m, factor_v, factor_a, factor_b)
                 if not (np.isfinite(trace[epoch]).all() and np.isfinite(m).all()):
                     raise engine.DivergenceError(f"training diverged in epoch {epoch + 1}: the moments are not finite.")
@@ -336,11 +334,11 @@ class PBPRegressor(BayesianRegressor):
     # ------------------------------------------------------------ predict
 
     def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
-        rows = new_rows(self, X).astype(np.float64, copy=False)
+        rows = self.scaling_.inputs(new_rows(self, X))
         mean, variance = np.empty((2, len(rows), self.n_outputs_))
         scales = self.scaling_
         weights = self.weight_mean_, self.weight_variance_
-        predict_rows(rows, scales.x_mean, scales.x_scale, self._sizes(), *weights, mean, variance)
+        predict_rows(rows, self._sizes(), *weights, mean, variance)
         a, b = self.noise_precision_.T
         spread = scales.y_spread
         aleatoric = np.broadcast_to(spread**2 * b / (a - 1), mean.shape)

@@ -27,6 +27,7 @@ from aleator import engine, heads, losses, mixtures
 from aleator.baselines.bayesian import BayesianRegressor
 from aleator.compiled import jit
 from aleator.estimators import fitting
+from aleator.estimators.held_out import HeldOut
 from aleator.estimators.prediction import by_blocks
 from aleator.estimators.reading import new_rows
 from aleator.estimators.table import Table
@@ -224,10 +225,11 @@ class SVGDRegressor(BayesianRegressor):
     prior: tuple[float, float] = (1.0, 0.1)
     held_out: float = 0.1
     shuffle: bool = True
+    scaling: str = "robust"
     random_state: Any = 0
     verbose: bool = False
 
-    def _train(self, learned: Table, total: float) -> fitting.HeldOut | None:
+    def _train(self, learned: Table, total: float) -> HeldOut | None:
         if callable(self.learning_rate):
             raise ValueError("learning_rate must be a positive number; SVGD has no schedule.")
         rng = np.random.default_rng(fitting.member_seeds(self.random_state, 1)[0])
@@ -260,8 +262,8 @@ class SVGDRegressor(BayesianRegressor):
             return None
         self.noise_ = self._losses_on(learned, held)
         mean, aleatoric, epistemic = self._mixed(learned.data.X[held])
-        realised = losses.get(self.loss)(self.scaling_.restored(learned.data.Y[held]), mean)
-        return fitting.HeldOut(held, realised, aleatoric + epistemic, learned.data.weight[held])
+        Y, weight = self.scaling_.restored(learned.data.Y[held]), learned.data.weight[held]
+        return HeldOut(held, losses.get(self.loss)(Y, mean), aleatoric + epistemic, weight, np.sign(Y - mean))
 
     def _network(self) -> engine.Network:
         settings = self.settings_
@@ -302,8 +304,7 @@ class SVGDRegressor(BayesianRegressor):
 
     def _particles(self, X: NDArray[np.floating]) -> Floats:
         """Predictions (M, n, m) of the particles."""
-        place = self.scaling_.x_mean, self.scaling_.x_scale
-        outputs = [engine.forward(self.network_, params, X, *place)[0] for params in self.params_]
+        outputs = [engine.forward(self.network_, params, X, *self.scaling_.place)[0] for params in self.params_]
         return np.stack([self.scaling_.restored(y_r) for y_r in outputs])
 
     def _answers(self, X: Any) -> Parts:

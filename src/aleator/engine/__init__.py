@@ -3,6 +3,7 @@
 from aleator.engine.network import ACTIVATIONS, Network, network
 from aleator.engine.train import (
     OPTIMIZERS,
+    UNBOUNDED,
     Data,
     DivergenceError,
     Member,
@@ -23,6 +24,7 @@ from aleator.engine.train import (
 __all__ = [
     "ACTIVATIONS",
     "OPTIMIZERS",
+    "UNBOUNDED",
     "Data",
     "DivergenceError",
     "Member",

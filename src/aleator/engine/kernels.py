@@ -46,11 +46,11 @@ TINY = f4(1e-30)
 
 LEAST_LEVEL = 1e-12  # of the running mean of the loss, in units of the loss of missing by one standard deviation
 
-FARTHEST = 1e4  # in standard deviations of an input
+FARTHEST = 1e4  # in spreads of an input, where nothing else bounds it
 
-# From this many multiplications on, a product of matrices goes to BLAS. A block is kept so small (see ``network.py``)
-# that BLAS starts no threads unless a layer has more than 16,384 weights.
-BLAS_FROM = 40_000
+# A product of matrices of so many multiplications goes to BLAS. OpenBLAS does larger ones on several threads, and their
+# last bits then depend on how many; a block is kept small enough (see ``network.py``) unless a layer is very large.
+BLAS_FROM, ONE_THREAD = 40_000, 262_144
 
 
 # ---------------------------------------------------------------- layers
@@ -60,7 +60,7 @@ BLAS_FROM = 40_000
 def affine(x, xo, w, wo, out, oo, B, I, U):
     """Hidden layer, forward: out = bias + x W, with W (I, U)."""
     bias = wo + I * U
-    if u8(BLAS_FROM) <= B * I * U:
+    if u8(BLAS_FROM) <= B * I * U <= u8(ONE_THREAD):
         product = out[oo : oo + B * U].reshape((np.intp(B), np.intp(U)))
         np.dot(
             x[xo : xo + B * I].reshape((np.intp(B), np.intp(I))),
@@ -105,7 +105,7 @@ def affine_gradient(x, xo, d, do, g, wo, B, I, U, scratch):
     for b in range(B):
         for j in range(U):
             g[bias + j] += d[do + b * U + j]
-    if u8(BLAS_FROM) <= B * I * U:
+    if u8(BLAS_FROM) <= B * I * U <= u8(ONE_THREAD):
         product = scratch[: I * U].reshape((np.intp(I), np.intp(U)))
         np.dot(
             x[xo : xo + B * I].reshape((np.intp(B), np.intp(I))).T,
@@ -137,7 +137,7 @@ def affine_gradient(x, xo, d, do, g, wo, B, I, U, scratch):
 @kernel()
 def affine_back(d, do, w, wo, out, oo, B, I, U, scratch):
     """Hidden layer, backward: out += d W^T, the derivative with respect to the layer's inputs."""
-    if u8(BLAS_FROM) <= B * I * U:
+    if u8(BLAS_FROM) <= B * I * U <= u8(ONE_THREAD):
         product = scratch[: B * I].reshape((np.intp(B), np.intp(I)))
         np.dot(
             d[do : do + B * U].reshape((np.intp(B), np.intp(U))),
@@ -254,15 +254,20 @@ def drop(h, keep, o, n, key, threshold, scale):
 
 
 @kernel()
-def gather(X, shift, scale, rows, out):
-    """Standardise the rows asked for, in float64, into a float32 block.
+def gather(X, shift, scale, clip, rows, out):
+    """Standardise and clip the rows asked for, in float64, into a float32 block.
 
-    Training rows cannot lie sqrt(n) deviations out; new rows that do so by far stop at FARTHEST and stay finite.
+    With z = (x - shift) scale and clip = (inner, margin): z as it is up to +-inner, and beyond that, with the excess
+    r = |z| - inner, inner + margin - margin^2 / (margin + r), which is smooth and stays below inner + margin.
     """
     D = X.shape[1]
+    inner, margin = clip[0], clip[1]
     for b in range(rows.size):
         for i in range(D):
-            out[b * D + i] = min(max((X[rows[b], i] - shift[i]) * scale[i], -FARTHEST), FARTHEST)
+            z = (X[rows[b], i] - shift[i]) * scale[i]
+            inside = min(max(z, -inner), inner)
+            rest = margin - margin * margin / (margin + abs(z - inside) + 1e-300)
+            out[b * D + i] = inside + (rest if z > 0.0 else -rest)
 
 
 @kernel()
@@ -362,7 +367,7 @@ def penalise(params, gradient, penalty, level):
 
 
 @kernel()
-def clip(gradient, limit):
+def clip_gradient(gradient, limit):
     """Scale the gradient down to Euclidean norm `limit` if it is longer."""
     total = 0.0
     for j in range(gradient.size):
@@ -413,7 +418,7 @@ def all_finite(params):
 
 
 def run_epochs(
-    X, shift, scale, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head,
+    X, shift, scale, clip, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head,
     params, moments, level, seed, first, rates, lams, speeds, batch, dropout, penalty, limit, optimizer, momentum,
     beta2, relative, shifted, trace,
 ):  # fmt: skip
@@ -453,7 +458,7 @@ def run_epochs(
             for lo in range(start, stop, R):
                 block = order[lo : min(stop, lo + R)]
                 B = u8(block.size)
-                gather(X, shift, scale, block, act)
+                gather(X, shift, scale, clip, block, act)
                 key = mixed(seed ^ mixed(u8(step) * u8(0x9E3779B97F4A7C15) + u8(lo - start)))
                 forward(layers, u8(R), B, params, act, True, keep, key, dropout)
                 delta[D * R :] = 0.0
@@ -469,7 +474,7 @@ def run_epochs(
             if penalty.size > 0:
                 penalise(params, gradient, penalty, level[0])
             if limit > 0.0:
-                clip(gradient, limit)
+                clip_gradient(gradient, limit)
             if optimizer == NESTEROV:
                 nesterov(params, velocity, gradient, rates[t], momentum)
             else:
@@ -482,13 +487,13 @@ def run_epochs(
     return FINISHED, first + rates.size
 
 
-def run_forward(X, shift, scale, layers, outputs, R, params, y_r, xi):
+def run_forward(X, shift, scale, clip, layers, outputs, R, params, y_r, xi):
     """Outputs of one member for all rows of X, block by block, by loops: a row's result never depends on its block."""
     act = np.zeros(R * (layers[-1, TARGET] + layers[-1, UNITS]), np.float32)
     yo, M, zo, Q = outputs[0] * R, outputs[1], outputs[2] * R, outputs[3]
     for lo in range(0, X.shape[0], R):
         block = np.arange(lo, min(X.shape[0], lo + R))
-        gather(X, shift, scale, block, act)
+        gather(X, shift, scale, clip, block, act)
         forward(layers, u8(R), u8(block.size), params, act, False, act, u8(0), 0.0)
         for b in range(block.size):
             for m in range(y_r.shape[1]):
@@ -498,7 +503,7 @@ def run_forward(X, shift, scale, layers, outputs, R, params, y_r, xi):
 
 
 def run_evaluate(
-    X, shift, scale, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head, params, lam
+    X, shift, scale, clip, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head, params, lam
 ):  # fmt: skip
     """Weighted mean of the head's value and of the regressor's loss over `rows`, without changing anything."""
     yo, M, zo, Q = outputs[0] * R, outputs[1], outputs[2] * R, outputs[3]
@@ -507,7 +512,7 @@ def run_evaluate(
     measure = np.array([1.0, 0.0, 1.0, 1.0])
     for lo in range(0, rows.size, R):
         block = rows[lo : min(rows.size, lo + R)]
-        gather(X, shift, scale, block, act)
+        gather(X, shift, scale, clip, block, act)
         forward(layers, u8(R), u8(block.size), params, act, False, act, u8(0), 0.0)
         block_loss(
             value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lam, measure, 1.0, totals
@@ -516,7 +521,7 @@ def run_evaluate(
 
 
 def run_gradients(
-    X, shift, scale, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head, params, lam,
+    X, shift, scale, clip, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head, params, lam,
     values, gradients,
 ):  # fmt: skip
     """For each network of params (K, P): mean of the head's value over `rows` (K,), and its gradient (K, P)."""
@@ -530,7 +535,7 @@ def run_gradients(
     for lo in range(0, rows.size, R):
         block = rows[lo : min(rows.size, lo + R)]
         B = u8(block.size)
-        gather(X, shift, scale, block, act)  # once for all: the layers do not write to their input
+        gather(X, shift, scale, clip, block, act)  # once for all: the layers do not write to their input
         for k in range(params.shape[0]):
             forward(layers, u8(R), B, params[k], act, True, act, u8(0), 0.0)
             delta[D * R :] = 0.0
@@ -556,7 +561,7 @@ def specialised(entry: Callable[..., Any], data: str) -> Callable[..., Any]:
     f8, i8, f4 = types.float64, types.int64, types.float32
     x = _read(types.float32 if data == "float32" else f8, 2)
     table = _read(i8, 2), _read(i8, 1), i8
-    scaling = _read(f8, 1), _read(f8, 1)
+    scaling = _read(f8, 1), _read(f8, 1), _read(f8, 1)
     sample = _read(f4, 2), _read(f8, 1), _read(f8, 2), _read(i8, 1)
     pointers = *[types.FunctionType(LOSS_SIGNATURE)] * 2, types.FunctionType(HEAD_SIGNATURE)
     if entry is run_forward:

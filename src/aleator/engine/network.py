@@ -11,12 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aleator.engine.kernels import INPUTS, OUTPUT, RELU, TANH, UNITS
+from aleator.engine.kernels import INPUTS, ONE_THREAD, OUTPUT, RELU, TANH, UNITS
 
 ACTIVATIONS = {"relu": RELU, "tanh": TANH}
-
-# OpenBLAS runs a product of up to this many multiplications in the calling thread, whatever number it may use.
-_ONE_THREAD = 262_144
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class Network:
     def rows_of_a_block(self, batch: int) -> int:
         """How many rows go through the layers at a time: in cache, and few enough for BLAS not to start threads."""
         largest = int((self.layers[:, INPUTS] * self.layers[:, UNITS]).max())
-        return min(batch, max(16, min(256, _ONE_THREAD // largest)))
+        return min(batch, max(4, min(256, ONE_THREAD // largest)))
 
     def start(self, seed: int) -> NDArray[np.float32]:
         """Fresh parameters: Glorot uniform weights; biases of hidden units from the same range, of outputs zero.

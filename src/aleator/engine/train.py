@@ -26,6 +26,10 @@ WORK_OF_A_CHUNK = 200_000_000
 # Rows that go through the layers together when nothing is learned.
 ROWS_OF_A_BLOCK = 64
 
+# Inputs as they are, but for what lies so far out that a sum would no longer be finite.
+UNBOUNDED = np.array([kernels.FARTHEST, 0.0])
+UNBOUNDED.flags.writeable = False
+
 OPTIMIZERS = {"nesterov": kernels.NESTEROV, "adam": kernels.ADAM}
 
 
@@ -37,7 +41,8 @@ class DivergenceError(ArithmeticError):
 class Data:
     """What members learn from: only read, and shared between them.
 
-    X (n, D) float32 or float64, standardised on the fly to (X - shift) * scale; Y (n, M) the target in the units the
+    X (n, D) float32 or float64, standardised on the fly to (X - shift) * scale and clipped by `clip` (2,), the inner
+    range and the margin beyond it (`kernels.gather`); Y (n, M) the target in the units the
     network works in; weight (n,), around 1; frame (M, 4): the loss of output m is
     factor * L(shift + scale y, shift + scale y_r), and the regressor follows push * scale * slope. push = factor is the
     gradient; another value only changes how fast one output learns beside the others.
@@ -49,6 +54,7 @@ class Data:
     Y: NDArray[np.float32]
     weight: NDArray[np.float64]
     frame: NDArray[np.float64]
+    clip: NDArray[np.float64] = field(default_factory=lambda: UNBOUNDED)
 
 
 @dataclass(frozen=True)
@@ -234,6 +240,7 @@ def forward(
     X: NDArray[np.floating],
     shift: NDArray[np.float64],
     scale: NDArray[np.float64],
+    clip: NDArray[np.float64] = UNBOUNDED,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """y_r (n, M) and xi (n, Q) of one member, compiled, a block of rows at a time: memory is that of the result.
 
@@ -246,7 +253,7 @@ def forward(
     xi = np.empty((len(X), network.n_quantifiers), np.float32)
     table = _table(network, ROWS_OF_A_BLOCK)
     kernels.specialised(kernels.run_forward, X.dtype.name)(
-        frozen(X), frozen(shift), frozen(scale), *table, frozen(params), y_r, xi
+        frozen(X), frozen(shift), frozen(scale), frozen(clip), *table, frozen(params), y_r, xi
     )
     return y_r, xi
 
@@ -302,7 +309,7 @@ def _check(network: Network, params: NDArray[np.float32]) -> None:
 
 
 def _sample(data: Data, rows: NDArray[np.int64]) -> tuple[Any, ...]:
-    arrays = (data.X, data.shift, data.scale, data.Y, data.weight, data.frame, rows)
+    arrays = (data.X, data.shift, data.scale, data.clip, data.Y, data.weight, data.frame, rows)
     return tuple(frozen(a) for a in arrays)
 
 

@@ -60,7 +60,7 @@ class Alone:
             low, high = fitting.ends(network, params, data, known)
             for lo in range(0, len(rows), ROWS_AT_A_TIME):
                 block = rows[lo : lo + ROWS_AT_A_TIME]
-                xi = engine.forward(network, params, data.X[block], data.shift, data.scale)[1]
+                xi = engine.forward(network, params, data.X[block], data.shift, data.scale, data.clip)[1]
                 total += mean * (data.weight[block] @ expected_loss(np.clip(xi, low, high), lam))
         return total
 

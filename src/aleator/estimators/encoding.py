@@ -11,6 +11,9 @@ apart by what is in them:
 | more of them | the mean of y, target or loss, over other rows that share one (`TargetEncoder`) |
 | strings that hardly ever repeat: text | their words, hashed to 32 columns |
 
+What ten rows do not have (`robust.rare`; fewer in small tables) cannot be learned from: such categories share one
+column, "other", if together they are ten, and else have none; a column of gaps is added from ten gaps on.
+
 Standardisation comes later, with the network's.
 """
 
@@ -28,11 +31,13 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import FunctionTransformer, TargetEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from aleator.estimators import robust
 from aleator.estimators.fitting import FOLDS
 
 Floats = NDArray[np.float64]
 
-FEW = 20  # so many different values get a column each
+FEW = 20  # so many different values get a column each,
+OTHERS = 0.1  # if at most this share of the rows has one that is too rare to count
 WORDS = 32  # columns for the words of a text
 KINDS = {"number", "date", "few", "many", "text"}
 MISSING = "(missing)"
@@ -62,8 +67,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     kinds_ : of each column: "number", "date", "few", "many" or "text"; empty for a table of NumPy's numbers.
-    medians_, missing_ : of the numbers in their order, of which a date is seven; the places of those with gaps in fit.
+    medians_, missing_ : of the numbers in their order, of which a date is seven; the places of those with a column of
+        gaps.
     categories_, told_ : by the place of a column: its values; for one of many, what they tell.
+    columns_ : for one of few, the column that each of its values sets, and behind them the one of a new value; -1 for
+        none.
 
     >>> table = pd.DataFrame({"size": [50.0, None, 80.0], "sold": ["2024-05-17"] * 3, "city": ["Ulm", "Bonn", "Ulm"]})
     >>> TableEncoder().fit_transform(table).shape  # size, its absence, seven for the date, two for the cities
@@ -80,15 +88,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.kinds_: list[str] = []
         self.categories_: dict[str, list[str]] = {}
         self.told_: dict[str, Told] = {}
+        self.columns_: dict[str, NDArray[np.int64]] = {}
         if _is_numeric(X):
             self._learn_numbers(_array(X))
             return self.transform(X)
         frame = _frame(X)
         y = np.zeros(len(frame)) if y is None else np.asarray(y, np.float64)
+        y = np.clip(y, *robust.plausible_range(y, np.ones(len(y))))
         self.kinds_ = [_kind(name, column) for name, column in frame.items()]
         table = _typed(frame, self.kinds_)
         self._learn_numbers(_matrix(table, self._columns("number", "date")))
         self.categories_ = {name: sorted(table[name].unique()) for name in self._columns("few", "many")}
+        self.columns_ = {name: self._learn_columns(table, name) for name in self._columns("few")}
         self.told_ = self._learn_told(table, y)
         fold = _folds(table, y) if fold is None else np.asarray(fold)
         many = np.empty((len(table), len(self.told_)))
@@ -118,7 +129,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def width(self) -> int:
         """How many numbers a row becomes."""
-        few = sum(len(self.categories_[name]) for name in self._columns("few"))
+        few = sum(_n_columns(columns) for columns in self.columns_.values())
         texts = WORDS * len(self._columns("text"))
         return len(self.medians_) + len(self.missing_) + few + len(self.told_) + texts
 
@@ -135,9 +146,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn_numbers(self, values: Floats) -> None:
         gaps = np.isnan(values)
-        self.missing_ = np.flatnonzero(gaps.any(axis=0))
+        n_gaps = gaps.sum(axis=0)
+        self.missing_ = np.flatnonzero((n_gaps > 0) & (n_gaps >= robust.rare(len(values))))
         filled = np.where(gaps.all(axis=0), 0.0, values)  # a column of gaps only is 0
         self.medians_: Floats = np.nanmedian(filled, axis=0) if values.shape[1] else np.empty(0)
+
+    def _learn_columns(self, table: pd.DataFrame, name: str) -> NDArray[np.int64]:
+        """The column of each category, and of a new one: its own, that of all rare ones, or none."""
+        counts = np.bincount(self._codes(table, name), minlength=len(self.categories_[name]))
+        least = robust.rare(len(table))
+        rare = counts < least
+        other = -1 if counts[rare].sum() < least or not rare.any() else int((~rare).sum())
+        return np.append(np.where(rare, other, np.cumsum(~rare) - 1), other).astype(np.int64)
 
     def _learn_told(self, table: pd.DataFrame, y: Floats) -> dict[str, Told]:
         """The mean of y over the rows of each category, drawn towards the mean of all where they are few."""
@@ -146,15 +166,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return {}
         known = [np.array(self.categories_[name], object) for name in names]
         part = TargetEncoder(categories=known, target_type="continuous").fit(table[names], y)
-        mean = float(part.target_mean_)
-        return {name: Told(values, mean) for name, values in zip(names, part.encodings_, strict=True)}
+        mean, least = float(part.target_mean_), robust.rare(len(table))
+        told = {}
+        for name, values in zip(names, part.encodings_, strict=True):
+            counts = np.bincount(self._codes(table, name), minlength=len(values))
+            share = np.where(counts < least, counts / (counts + least), 1.0)
+            told[name] = Told(mean + share * (values - mean), mean)
+        return told
 
     # ------------------------------------------------------------ a table as numbers
 
     def _encoded(self, table: pd.DataFrame, many: Floats) -> Floats:
         numbers = self._numbers(_matrix(table, self._columns("number", "date")))
-        few = [self._codes(table, name)[:, None] == np.arange(len(self.categories_[name]))
-               for name in self._columns("few")]  # fmt: skip
+        few = [columns[self._codes(table, name)][:, None] == np.arange(_n_columns(columns))
+               for name, columns in self.columns_.items()]  # fmt: skip
         words = HashingVectorizer(n_features=WORDS, token_pattern=r"(?u)\w+")
         texts = [words.transform(table[name]).toarray() for name in self._columns("text")]
         return np.column_stack([numbers, *few, many, *texts])
@@ -194,6 +219,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "otherwise": {name: told.otherwise for name, told in self.told_.items()},
         }
         arrays: dict[str, NDArray[Any]] = {"medians": self.medians_, "missing": self.missing_}
+        arrays |= {f"columns {name}": columns for name, columns in self.columns_.items()}
         return facts, arrays | {f"told {name}": told.by_category for name, told in self.told_.items()}
 
     @classmethod
@@ -202,9 +228,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoder.kinds_ = [str(kind) for kind in facts["kinds"]]
         encoder.categories_ = {str(name): [str(v) for v in values] for name, values in facts["categories"].items()}
         encoder.medians_, encoder.missing_ = arrays["medians"], arrays["missing"]
+        encoder.columns_ = {}
         encoder.told_ = {
             name: Told(arrays[f"told {name}"], float(facts["otherwise"][name])) for name in encoder._columns("many")
         }
+        for name in encoder._columns("few"):  # files from before rare categories were merged have a column for each
+            each = np.append(np.arange(len(encoder.categories_[name])), -1)
+            encoder.columns_[name] = arrays.get(f"columns {name}", each)
         encoder._check()
         return encoder
 
@@ -219,11 +249,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             and ((self.missing_ >= 0) & (self.missing_ < n)).all()
             and sorted(self.categories_) == sorted(self._columns("few", "many"))
             and all(len(set(values)) == len(values) for values in self.categories_.values())
+            and all(columns.dtype == np.int64 and columns.shape == (len(self.categories_[name]) + 1,)
+                    and ((columns >= -1) & (columns < len(columns))).all() for name, columns in self.columns_.items())
             and all(t.by_category.dtype == np.float64 and t.by_category.shape == (len(self.categories_[name]),)
                     for name, t in told)
         )  # fmt: skip
         if not fine:
             raise ValueError("the model file does not fit together: its encoder makes no sense.")
+
+
+def _n_columns(columns: NDArray[np.int64]) -> int:
+    return int(columns.max(initial=-1)) + 1
 
 
 def _folds(table: pd.DataFrame, y: Floats) -> NDArray[np.int64]:
@@ -323,8 +359,10 @@ def _kind(name: Any, column: "pd.Series[Any]") -> str:
 
 
 def _kind_of_strings(column: "pd.Series[Any]") -> str:
-    distinct, present = column.nunique(), column.count()
-    if distinct <= FEW:
+    counts = column.value_counts().to_numpy()
+    distinct, present = len(counts), int(counts.sum())
+    frequent = counts[counts >= robust.rare(len(column))]
+    if distinct <= FEW or (len(frequent) <= FEW and frequent.sum() >= (1 - OTHERS) * present):
         return "few"
     return "text" if distinct > present / 2 else "many"
 

@@ -26,7 +26,6 @@ from sklearn.utils import check_random_state
 from aleator import couplings, heads
 from aleator.engine import (
     Data,
-    DivergenceError,
     Member,
     Network,
     Plan,
@@ -40,6 +39,7 @@ from aleator.engine import (
     train,
 )
 from aleator.estimators import recipe
+from aleator.estimators.held_out import HeldOut
 from aleator.estimators.reading import schedule
 from aleator.estimators.table import ROWS_AT_A_TIME
 from aleator.heads import Head
@@ -128,55 +128,13 @@ class LeftOut:
     reach: Sequence[NDArray[np.float32]] | None = None
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """What the members said of `rows` they had not seen: realised and predicted loss (n, Q), and the rows' weight."""
-
-    rows: Rows
-    realised: Floats
-    predicted: Floats
-    weight: Floats
-
-    @property
-    def scale(self) -> Floats:
-        """Mean realised over mean predicted loss (Q,); an error if they have nothing to do with each other."""
-        scale = self.ratio
-        if not self.is_near(1e10):
-            raise DivergenceError(
-                f"training went astray: on held-out rows the loss is {scale.max():.1g} times what the quantifier says. "
-                "Lower learning_rate, choose lam nearer to 1, or look for extreme sample weights."
-            )
-        return scale
-
-    def is_near(self, factor: float) -> bool:
-        """Whether mean realised and mean predicted loss are within this factor of each other."""
-        return bool(((self.ratio >= 1 / factor) & (self.ratio <= factor)).all())
-
-    @property
-    def score(self) -> float:
-        """Mean of L / e + ln e, with e the predicted loss times the scale: less is better, least where e = E L."""
-        tiny = np.finfo(np.float64).tiny
-        expected = np.maximum(self.ratio * self.predicted, tiny)
-        with np.errstate(over="ignore"):
-            each = (self.realised / expected + np.log(expected)).mean(axis=1)
-        return float(np.average(each, weights=self.weight))
-
-    @property
-    def ratio(self) -> Floats:
-        """Mean realised over mean predicted loss (Q,); 1 where it would make no sense."""
-        realised, predicted = self.weight @ self.realised, self.weight @ self.predicted
-        usable = (realised > 0) & (predicted > 0) & np.isfinite(predicted)
-        ratio: Floats = np.divide(realised, predicted, out=np.ones_like(realised), where=usable)
-        return ratio
-
-
 def held_out(left_out: Sequence[LeftOut], compare: Callable[[LeftOut], Floats]) -> HeldOut | None:
-    """All rows left out, with their realised and predicted losses (2, n, Q) by `compare`; None if there are none."""
+    """All rows left out, with their realised and predicted losses and sides (3, n, Q) by `compare`; None if none."""
     if not left_out:
         return None
-    realised, predicted = np.concatenate([compare(part) for part in left_out], axis=1)
+    realised, predicted, *side = np.concatenate([compare(part) for part in left_out], axis=1)
     rows, weight = [part.rows for part in left_out], [part.data.weight[part.rows] for part in left_out]
-    return HeldOut(np.concatenate(rows), realised, predicted, np.concatenate(weight))
+    return HeldOut(np.concatenate(rows), realised, predicted, np.concatenate(weight), *side)
 
 
 @dataclass(frozen=True)
@@ -407,7 +365,7 @@ def ends(network: Network, params: NDArray[np.float32], data: Data, rows: Rows) 
     """Least and largest xi (2, Q) of one member on `rows`."""
     found = []
     for lo in range(0, len(rows), ROWS_AT_A_TIME):
-        xi = forward(network, params, data.X[rows[lo : lo + ROWS_AT_A_TIME]], data.shift, data.scale)[1]
+        xi = forward(network, params, data.X[rows[lo : lo + ROWS_AT_A_TIME]], data.shift, data.scale, data.clip)[1]
         found.append((xi.min(axis=0), xi.max(axis=0)))
     return np.stack([np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)])
 

@@ -1,9 +1,14 @@
 """Conformal intervals with the expected loss as the local scale: exact coverage for finite samples, any loss.
 
-The score of a calibration row is its loss in units of what was expected, L(y, y_r) / e(x). With q the
-ceil((n + 1) coverage)-th smallest score of n rows, the interval is the level set {y: L(y, y_r) <= q e(x)}. If the
-calibration rows and the new one are exchangeable and none of them was used in training, it contains y with
-probability at least `coverage`, and at most 1 / (n + 1) more if no two scores are equal.
+The score of a calibration row is its loss in units of what was expected, L(y, y_r) / e(x), negative where y is below
+the prediction. Let a = 1 - coverage. The interval reaches from the floor((n + 1) a / 2)-th to the
+ceil((n + 1) (1 - a / 2))-th smallest score of n rows: each end has its own level, so that a / 2 of the targets are
+expected below and a / 2 above, however skewed the errors are. If the calibration rows and the new one are exchangeable
+and none of them was used in training, y lies below with probability at most a / 2, above with at most a / 2, and so
+within with at least `coverage`, and at most 2 / (n + 1) more if no two scores are equal.
+
+The symmetric interval is the level set {y: L(y, y_r) <= q e(x)} with q the ceil((n + 1) coverage)-th smallest score
+without its sign. It needs half as many rows.
 """
 
 import math
@@ -16,15 +21,29 @@ from aleator.losses import Cost, Loss
 Floats = NDArray[np.float64]
 
 
-def scores(realised: Floats, expected: Floats) -> Floats:
-    """Sorted along the rows, which come first; a loss of 0 where 0 was expected scores 0."""
+def scores(realised: Floats, expected: Floats, side: Floats | None = None) -> Floats:
+    """Sorted along the rows, which come first; a loss of 0 where 0 was expected scores 0.
+
+    `side`: -1 where the target is below the prediction, 1 above; without it no score has a sign.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(realised == 0, 0.0, realised / expected)
-    return np.sort(ratio, axis=0)
+    return np.sort(ratio if side is None else np.where(side < 0, -ratio, ratio), axis=0)
+
+
+def quantiles(sorted_scores: Floats, coverage: float) -> tuple[Floats, Floats] | None:
+    """The scores (Q,) at the two ends; None if there are too few rows for a level each, or scores have no sign."""
+    n = len(sorted_scores)
+    tail = (1 - coverage) / 2
+    lower, upper = math.floor((n + 1) * tail + 1e-9), math.ceil((n + 1) * (1 - tail) - 1e-9)
+    if lower < 1 or upper > n or (sorted_scores >= 0).all():
+        return None
+    return sorted_scores[lower - 1], sorted_scores[upper - 1]
 
 
 def quantile(sorted_scores: Floats, coverage: float) -> Floats:
-    n = len(sorted_scores)
+    """The score (Q,), whatever its sign, of the symmetric interval."""
+    sorted_scores, n = np.sort(np.abs(sorted_scores), axis=0), len(sorted_scores)
     rank = max(1, math.ceil((n + 1) * coverage - 1e-9))
     if rank > n:
         needed = math.ceil(coverage / (1 - coverage) - 1e-9)
@@ -39,6 +58,20 @@ def quantile(sorted_scores: Floats, coverage: float) -> Floats:
 def levels(factor: Floats, expected: Floats) -> Floats:
     """Factor * expected; infinite where the score is, also if nothing was expected."""
     return np.where(np.isinf(factor), np.inf, np.where(np.isinf(factor), 0.0, factor) * expected)
+
+
+def ends(
+    loss: Loss | Cost, y_pred: Floats, expected: Floats, quantiles: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
+    """Where the scores of a target would be these: below the prediction a negative one, above it a positive one."""
+    lower, upper = (np.broadcast_to(q, expected.shape) for q in quantiles)
+
+    def at(score: Floats, side: float) -> Floats:
+        return y_pred + side * _reach(loss, y_pred, levels(np.abs(score), expected), side)
+
+    low = np.where(lower <= 0, at(lower, -1.0), at(lower, 1.0) if (lower > 0).any() else y_pred)
+    high = np.where(upper >= 0, at(upper, 1.0), at(upper, -1.0) if (upper < 0).any() else y_pred)
+    return low, high
 
 
 def level_set(loss: Loss | Cost, y_pred: Floats, level: Floats) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ L f(z) + lam g(z) for any regressor that takes weights and is trained with L: it
 import numbers
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +25,7 @@ from aleator.couplings import Coupling
 from aleator.estimators import crossfit, encoding, fitting, quantifiers, recipe, saving_given
 from aleator.estimators.crossfit import OutOfFold
 from aleator.estimators.encoding import TableEncoder
+from aleator.estimators.held_out import HeldOut
 from aleator.estimators.quantified import QuantifiedRegressor, numbered, realised_losses
 from aleator.estimators.reading import any_rows, check_parameters, columns, targets
 from aleator.estimators.settings import Lam, NetworkSettings, Schedule
@@ -179,18 +180,37 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         encoder = TableEncoder() if self.encoder is None else self.encoder
         self.encoder_, encoded = encoding.learned(encoder, seen, L.mean(axis=1), part)
         Z = self._with_prediction(encoded, oof.predictions)
-        trained = quantifiers.learn(self, Z, L, own[oof.rows] / oof.times(), part)
+        side = np.sign(columns(y)[oof.rows] - oof.predictions)
+        trained, rejected = self._trusted(Z, L, own[oof.rows] / oof.times(), part)
         self.quantifiers_, self.n_epochs_, self.history_ = trained.quantifiers, trained.epochs, trained.history
-        self.loss_scale_ = trained.held_out.scale if self.rescale and trained.held_out else np.ones(self._n_losses())
-        self.out_of_fold_ = self._judged_by(oof, L, trained.held_out)
-        self._calibrated_by(trained.held_out)
+        held_out = trained.held_out and replace(trained.held_out, side=side[trained.held_out.rows])
+        self.loss_scale_ = np.ones(self._n_losses())
+        self._judged_by(held_out if self.rescale else None)
+        if rejected and self.check_.quantifier == "network":
+            self.check_ = replace(self.check_, quantifier="linear", rejected=rejected)
+        self._calibrated_by(held_out)
+        self.out_of_fold_ = self._out_of_fold(oof, L, held_out)
         return oof.mean_by_row(trained.quantifiers.weights(Z).mean(axis=1), len(y))
 
-    def _judged_by(self, oof: OutOfFold, L: Floats, held_out: fitting.HeldOut | None) -> pd.DataFrame:
+    def _trusted(
+        self, Z: Floats, L: Floats, weight: Floats, part: NDArray[np.int64]
+    ) -> tuple[quantifiers.Trained, tuple[str, ...]]:
+        """Trained quantifiers: linear ones if networks fail their check on held-out rows, for what reasons."""
+        trained = quantifiers.learn(self, Z, L, weight, part)
+        if not (self.rescale and trained.held_out and tuple(self.hidden)):
+            return trained, ()
+        problems = tuple(filter(None, trained.held_out.check().problems))
+        if not problems:
+            return trained, ()
+        simpler = quantifiers.learn(replace(self, hidden=()), Z, L, weight, part)
+        return simpler, problems
+
+    def _out_of_fold(self, oof: OutOfFold, L: Floats, held_out: HeldOut | None) -> pd.DataFrame:
         columns_of = numbered("prediction", oof.predictions) | numbered("loss", L)
         table = pd.DataFrame({"row": oof.rows, "fold": oof.fold} | columns_of)
         if held_out is not None:
-            expected = pd.DataFrame(numbered("expected_loss", self.loss_scale_ * held_out.predicted))
+            known = self._within_limits(self.loss_scale_ * held_out.predicted)
+            expected = pd.DataFrame(numbered("expected_loss", known))
             table = table.iloc[held_out.rows].reset_index(drop=True).join(expected)
         return table.sort_values(["row", "fold"], ignore_index=True)
 

@@ -131,7 +131,7 @@ class NetworkRegressor(QuantifiedRegressor):
             X, y, weight = training_rows(clone(self), X, y, sample_weight)  # the columns seen are those of the table
         Y = columns(y)
         losses.check(loss, Y)
-        learned = table(X, Y, weight, loss, self.per_output)
+        learned = table(X, Y, weight, loss, self.per_output, self.scaling)
         network = self._network(X.shape[1], Y.shape[1], len(learned.units.unit))
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
         self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
@@ -194,14 +194,14 @@ class NetworkRegressor(QuantifiedRegressor):
     def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int], gain: Floats) -> None:
         """From rows that were left out: the scale of the expected loss, and how often it is exceeded."""
         held_out = fitting.held_out(left_out if self._head().quantifies else (), self._readout().compare)
-        scale = held_out.scale if self.rescale and held_out else np.ones(len(self.units_.unit))
         gain = gain if self.rescale else np.ones(1)
-        self.loss_scale_ = scale * gain
+        self.loss_scale_ = np.ones(len(self.units_.unit))
+        self._judged_by(held_out if self.rescale else None, gain)
         self._calibrated_by(None if held_out is None else replace(held_out, realised=gain * held_out.realised))
         self.__dict__.pop("out_of_fold_", None)
         if held_out is not None:
             told = numbered("loss", held_out.realised)
-            told |= numbered("expected_loss", scale * held_out.predicted)
+            told |= numbered("expected_loss", self._within_limits(self.loss_scale_ * held_out.predicted) / gain)
             table = pd.DataFrame({"row": held_out.rows} | told)
             self.out_of_fold_ = table.sort_values("row", ignore_index=True)
 

@@ -89,7 +89,7 @@ class Readout:
         self, params: NDArray[np.float32], X: NDArray[np.floating], reach: NDArray[np.float32] | None = None
     ) -> tuple[Floats, NDArray[np.float32]]:
         """Prediction (n, M) in the target's units and xi (n, Q) of one member, held within the ends `reach` (2, Q)."""
-        y_r, xi = forward(self.network, params, X, self.scaling.x_mean, self.scaling.x_scale)
+        y_r, xi = forward(self.network, params, X, *self.scaling.place)
         return self.scaling.restored(y_r), xi if reach is None else np.clip(xi, *reach)
 
     def mixed(self, outputs: Sequence[tuple[Floats, NDArray[np.float32]]], lams: Floats) -> Parts:
@@ -109,17 +109,22 @@ class Readout:
         return mean, aleatoric[:, None], epistemic[:, None]
 
     def compare(self, left: LeftOut) -> Floats:
-        """Realised and predicted loss (2, n, Q) of the mixture of members on rows left out, block by block."""
+        """Realised and predicted loss and the side of the target (3, n, Q) of rows left out, by the mixture of members.
+
+        Block by block. For the side see `HeldOut`; it is 0 where outputs share a quantifier.
+        """
         data, rows = left.data, left.rows
         reach: Sequence[NDArray[np.float32] | None] = left.reach or [None] * len(left.params)
-        compared = np.empty((2, len(rows), len(self.units.unit)))
+        compared = np.zeros((3, len(rows), len(self.units.unit)))
         for lo in range(0, len(rows), ROWS_AT_A_TIME):
             block = rows[lo : lo + ROWS_AT_A_TIME]
             X = data.X[block]
             outputs = [self.outputs(params, X, held) for params, held in zip(left.params, reach, strict=True)]
             mean, aleatoric, epistemic = self.mixed(outputs, left.lams)
-            realised = self.losses(self.scaling.restored(data.Y[block]), mean)
-            compared[:, lo : lo + len(block)] = realised, aleatoric + epistemic
+            Y = self.scaling.restored(data.Y[block])
+            compared[:2, lo : lo + len(block)] = self.losses(Y, mean), aleatoric + epistemic
+            if len(self.units.unit) == Y.shape[1]:
+                compared[2, lo : lo + len(block)] = np.sign(Y - mean)
         return compared
 
     def losses(self, Y: Floats, mean: Floats) -> Floats:

@@ -4,6 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from aleator.estimators import intervals, recalibration, saving
-from aleator.estimators.fitting import HeldOut
+from aleator.estimators.held_out import HeldOut
 from aleator.estimators.prediction import Prediction
 from aleator.estimators.reading import columns, number, targets
 from aleator.losses import Cost, Loss
@@ -27,8 +28,8 @@ Floats = NDArray[np.float64]
 class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Abstract: a regressor that knows the expected loss of each of its predictions.
 
-    A fitted one has `n_outputs_`, `y_is_1d_`, `loss_scale_` (Q,), and may have `corrections_` (Q of them) and sorted
-    `scores_` (n, Q), where Q is 1 or the number of outputs.
+    A fitted one has `n_outputs_`, `y_is_1d_`, `loss_scale_` (Q,), and may have `loss_limits_` (2, Q), `check_`,
+    `corrections_` (Q of them) and sorted `scores_` (n, Q), where Q is 1 or the number of outputs.
     """
 
     @abstractmethod
@@ -83,12 +84,17 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return Prediction(self._shaped(mean), aleatoric + epistemic, aleatoric, epistemic, self._loss(), index)
 
     def _factor(self, raw: Floats) -> Floats:
-        """What the expected loss (n, Q) is multiplied with: the scale of `fit` and the correction of `recalibrate`."""
-        if not hasattr(self, "corrections_"):
+        """What the expected loss (n, Q) is multiplied with: by the scale and limits of `fit`, and by `recalibrate`."""
+        if not (hasattr(self, "corrections_") or hasattr(self, "loss_limits_")):
             return np.broadcast_to(self.loss_scale_, raw.shape)
-        scaled = self.loss_scale_ * raw
-        corrected = np.column_stack([curve(e) for curve, e in zip(self.corrections_, scaled.T, strict=True)])
+        corrected = self._within_limits(self.loss_scale_ * raw)
+        if hasattr(self, "corrections_"):
+            corrected = np.column_stack([curve(e) for curve, e in zip(self.corrections_, corrected.T, strict=True)])
         return np.divide(corrected, raw, out=np.zeros_like(raw), where=raw > 0)
+
+    def _within_limits(self, expected: Floats) -> Floats:
+        """The expected loss (n, Q), clipped to what the held-out rows of `fit` support."""
+        return np.clip(expected, *self.loss_limits_) if hasattr(self, "loss_limits_") else expected
 
     def _shaped(self, values: Floats) -> Floats:
         """(n, m) as the user's y was: (n,) where it was; a loss over all outputs is (n,) too."""
@@ -97,22 +103,41 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------ held-out rows
 
-    def _compared(self, X: Any, y: Any) -> tuple[Floats, Floats]:
-        """Realised and expected loss (n, Q) of rows that were not used in `fit`."""
+    def _compared(self, X: Any, y: Any) -> tuple[Floats, Floats, Floats]:
+        """Realised and expected loss (n, Q) of rows that were not used in `fit`, and the side of the target (n, M)."""
         said = self.predict_uncertainty(X)
         y = targets(y, len(said.mean))
         Y = columns(y)
         if Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y has {Y.shape[1]} outputs, the model was fitted with {self.n_outputs_}.")
         realised = realised_losses(self._loss(), Y.reshape(said.mean.shape), said.mean, len(self.loss_scale_))
-        return realised, columns(said.expected_loss)
+        return realised, columns(said.expected_loss), np.sign(Y - columns(said.mean))
 
     def _calibrated_by(self, held_out: HeldOut | None) -> None:
         """Begin anew after `fit`: no corrections, and the rows held out there, if any, to calibrate intervals."""
         for name in ("corrections_", "scores_"):
             self.__dict__.pop(name, None)
         if held_out is not None and len(self.loss_scale_) == self.n_outputs_:
-            self.scores_ = intervals.scores(held_out.realised, self.loss_scale_ * held_out.predicted)
+            expected = self._within_limits(self.loss_scale_ * held_out.predicted)
+            self.scores_ = intervals.scores(held_out.realised, expected, held_out.side)
+
+    def _judged_by(self, held_out: HeldOut | None, gain: Floats | float = 1.0) -> None:
+        """Take the scale, the limits and the check of the expected loss from held-out rows, if there are any.
+
+        `gain`: the part of these losses that is left for the model that knows all rows. A quantifier that fails the
+        check is replaced by the mean loss.
+        """
+        for name in ("loss_limits_", "check_"):
+            self.__dict__.pop(name, None)
+        if held_out is None:
+            return
+        self.loss_scale_, self.check_ = gain * held_out.scale, held_out.check()
+        self.loss_limits_ = gain * held_out.limits
+        failed = [bool(problem) for problem in self.check_.problems]
+        if any(failed):
+            self.loss_limits_ = gain * held_out.constant(failed)
+            rejected = (*self.check_.rejected, *filter(None, self.check_.problems))
+            self.check_ = replace(self.check_, quantifier="constant", rejected=rejected)
 
     def recalibrate(self, X: Any, y: Any, method: str = "factor") -> Self:
         """Correct the expected loss on rows that were not used in `fit`.
@@ -126,7 +151,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         before = self.__dict__.pop("corrections_", None)
         try:
-            realised, expected = self._compared(X, y)
+            realised, expected, _ = self._compared(X, y)
             self.corrections_ = [
                 recalibration.learn(*pair, method) for pair in zip(realised.T, expected.T, strict=True)
             ]
@@ -145,17 +170,20 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.scores_ = intervals.scores(*self._compared(X, y))
         return self
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Floats, Floats]:
+    def predict_interval(self, X: Any, coverage: float = 0.9, symmetric: bool = False) -> tuple[Floats, Floats]:
         """Lower and upper ends that contain the target with probability `coverage`, each output by itself.
 
+        Each end has its own level: as many targets are expected below as above, also where errors are skewed. If
+        `symmetric`, or if there are fewer than 2 / (1 - coverage) - 1 rows to learn two levels from, one level of the
+        loss serves for both.
         After `calibrate(X, y)`, with rows like the new ones and used neither in `fit` nor in `recalibrate`, the
         probability is at least `coverage`, whatever the distribution and however few they are. Without, the rows that
         `fit` held out in turn take their place: no row is lost, the coverage is close to `coverage` in practice, and is
         not guaranteed. An own cost must grow on both sides of the prediction, or the interval is too short.
         """
-        return self.interval_of(self.predict_uncertainty(X), coverage)
+        return self.interval_of(self.predict_uncertainty(X), coverage, symmetric)
 
-    def interval_of(self, said: Prediction, coverage: float = 0.9) -> tuple[Floats, Floats]:
+    def interval_of(self, said: Prediction, coverage: float = 0.9, symmetric: bool = False) -> tuple[Floats, Floats]:
         """The same for what `predict_uncertainty` said, without asking again."""
         if not (number(coverage) and 0 < coverage < 1):
             raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}.")
@@ -172,6 +200,10 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "not one interval, and the coverage is not what is asked for.",
                 stacklevel=2,
             )
+        both = None if symmetric else intervals.quantiles(self.scores_, coverage)
+        if both is not None:
+            lower, upper = (q[0] if self.y_is_1d_ else q for q in both)
+            return intervals.ends(said.loss, said.mean, said.expected_loss, (lower, upper))
         factor = intervals.quantile(self.scores_, coverage)
         factor = factor[0] if self.y_is_1d_ else factor
         return intervals.level_set(said.loss, said.mean, intervals.levels(factor, said.expected_loss))

@@ -5,6 +5,7 @@ measured where the regressor had not been trained. The joint loss L f(z) + lam g
 alone, and what it says is the expected loss -lam g'(z) / f'(z), averaged over the members.
 
 Losses are divided by their mean: lam is in units of the mean loss, so it means the same for every loss and every unit.
+A loss beyond what the tail of the others makes plausible is learned as the largest plausible one.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 from aleator import couplings, engine, heads
 from aleator.compiled import mapped
 from aleator.couplings import Coupling
-from aleator.estimators import fitting, recipe
+from aleator.estimators import fitting, recipe, robust
+from aleator.estimators.held_out import HeldOut
 from aleator.estimators.table import ROWS_AT_A_TIME, Scaling, scaling, weighted_set
 
 Floats = NDArray[np.float64]
@@ -52,8 +54,7 @@ class Quantifiers:
         return mean
 
     def _xi(self, Z: NDArray[np.floating]) -> list[NDArray[np.float32]]:
-        shift, scale = self.scaling.x_mean, self.scaling.x_scale
-        outputs = [engine.forward(self.network, params, Z, shift, scale)[1] for params in self.params]
+        outputs = [engine.forward(self.network, params, Z, *self.scaling.place)[1] for params in self.params]
         return [np.clip(xi, low, high) for xi, (low, high) in zip(outputs, self.reach, strict=True)]
 
 
@@ -62,7 +63,7 @@ class Trained:
     """Trained quantifiers, what they said of rows they had not seen, and how training went."""
 
     quantifiers: Quantifiers
-    held_out: fitting.HeldOut | None
+    held_out: HeldOut | None
     epochs: NDArray[np.int64]
     history: pd.DataFrame
 
@@ -73,10 +74,12 @@ def learn(settings: Any, Z: NDArray[np.floating], L: Floats, weight: Floats, par
     if recipe.is_auto(settings):
         settings = replace(settings, lam=recipe.GIVEN_LAM)
     rows, weight = weighted_set(Z, L, weight)
-    unit = np.average(L[rows], axis=0, weights=weight[rows])
-    in_units = np.ascontiguousarray(L / np.where(unit > 0, unit, 1.0), np.float32)
-    scales = scaling(Z, L, rows, weight)
-    data = engine.Data(Z, scales.x_mean, scales.x_scale, in_units, weight, as_they_are(L.shape[1]))
+    credible = np.minimum(L, [robust.plausible_maximum(losses, weight[rows]) for losses in L[rows].T])
+    unit = np.average(credible[rows], axis=0, weights=weight[rows])
+    in_units = np.ascontiguousarray(credible / np.where(unit > 0, unit, 1.0), np.float32)
+    scales = scaling(Z, credible, rows, weight, settings.scaling)
+    frame = as_they_are(L.shape[1])
+    data = engine.Data(Z, scales.x_mean, scales.x_scale, in_units, weight, frame, scales.x_clip)
     network = alone(Z.shape[1], L.shape[1], settings)
 
     def trained(params: Any, lams: Floats, known: NDArray[np.int64]) -> Quantifiers:

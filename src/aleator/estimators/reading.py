@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_array, column_or_1d, validate_data
 
 from aleator.engine import ACTIVATIONS, OPTIMIZERS
+from aleator.estimators.table import SCALINGS
 from aleator.names import suggestion
 
 Floats = NDArray[np.float64]
@@ -80,6 +81,7 @@ RULES: dict[str, Rule] = {
 NAMES: dict[str, Iterable[str]] = {
     "activation": ACTIVATIONS,
     "optimizer": OPTIMIZERS,
+    "scaling": SCALINGS,
     "noise": ("held-out", "formula"),
 }
 

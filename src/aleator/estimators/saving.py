@@ -13,6 +13,7 @@ from aleator.bundle import Arrays
 from aleator.couplings import COUPLINGS, Coupling
 from aleator.estimators import saving_objects
 from aleator.estimators.encoding import TableEncoder
+from aleator.estimators.held_out import QUANTIFIERS, Check
 from aleator.estimators.reading import check_parameters
 from aleator.estimators.recalibration import Correction
 from aleator.estimators.table import Scaling, Units
@@ -20,7 +21,7 @@ from aleator.losses import Loss
 
 Facts = dict[str, Any]
 
-SCALING = ("x_mean", "x_spread", "y_mean", "y_spread")
+SCALING = ("x_mean", "x_spread", "y_mean", "y_spread", "x_clip")
 MOST_LAYERS = 1_000
 _LEARNED = ("params_", "n_epochs_", "lam_", "loss_scale_")
 
@@ -95,6 +96,10 @@ def pack(model: Any, settings: dict[str, Any]) -> tuple[Facts, Arrays]:
     arrays = {"history": model.history_.to_numpy(np.float64)}
     if hasattr(model, "scores_"):
         arrays["scores_"] = model.scores_
+    if hasattr(model, "loss_limits_"):
+        arrays["loss_limits_"] = model.loss_limits_
+    if hasattr(model, "check_"):
+        facts["check"], arrays["check groups"] = _pack_check(model.check_)
     for k, curve in enumerate(getattr(model, "corrections_", [])):
         arrays[f"correction {k}"] = np.stack([curve.before, curve.after])
     return facts, arrays
@@ -103,6 +108,8 @@ def pack(model: Any, settings: dict[str, Any]) -> tuple[Facts, Arrays]:
 def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
     """An estimator with its settings and what `pack` packs; `others` are parameters that a file cannot hold."""
     params = {name: tuple(value) if isinstance(value, list) else value for name, value in facts["params"].items()}
+    if "scaling" in kind.__dataclass_fields__:  # files from before there was a choice
+        params.setdefault("scaling", "standard")
     if len(params.get("hidden", ())) > MOST_LAYERS:
         raise ValueError(f"the model file does not fit together: it tells of {len(params['hidden']):,} layers.")
     model = kind(**params | others)
@@ -120,11 +127,32 @@ def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
     if "scores_" in arrays:
         model.scores_ = arrays["scores_"]
         check_shapes({"scores_": (model.scores_, np.float64, (len(model.scores_), model.n_outputs_))})
+    if "loss_limits_" in arrays:
+        model.loss_limits_ = arrays["loss_limits_"]
+        low, high = model.loss_limits_
+        check_shapes({"loss_limits_": (model.loss_limits_, np.float64, (2, len(arrays["loss_scale_"])))})
+        if not ((low >= 0) & (low <= high)).all():
+            raise ValueError("corrupt model file: loss_limits_ must be two rising numbers >= 0 for each output.")
+    if "check" in facts:
+        model.check_ = _unpack_check(facts["check"], arrays["check groups"], len(arrays["loss_scale_"]))
     if "correction 0" in arrays:
         knots = [arrays[f"correction {k}"] for k in range(len(arrays["loss_scale_"]))]
         check_shapes({f"correction {k}": (knot, np.float64, (2, knot.shape[-1])) for k, knot in enumerate(knots)})
         model.corrections_ = [Correction(*knot) for knot in knots]
     return model
+
+
+def _pack_check(check: Check) -> tuple[Facts, Any]:
+    facts = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(check).items()}
+    return facts | {"groups": list(check.groups.columns)}, check.groups.to_numpy(np.float64)
+
+
+def _unpack_check(facts: Facts, groups: Any, n_losses: int) -> Check:
+    table = pd.DataFrame(groups, columns=facts["groups"]).astype({"output": int, "rows": int})
+    problems, rejected = (tuple(map(str, facts[name])) for name in ("problems", "rejected"))
+    if len(problems) != n_losses or facts["quantifier"] not in QUANTIFIERS:
+        raise ValueError("corrupt model file: its check is incomplete.")
+    return Check(problems, table, float(facts["influence"]), facts["quantifier"], rejected)
 
 
 def check_shapes(arrays: dict[str, tuple[Any, Any, tuple[int, ...]]]) -> None:
@@ -140,6 +168,22 @@ def check_shapes(arrays: dict[str, tuple[Any, Any, tuple[int, ...]]]) -> None:
 def check_weights(params: Any, n_members: int) -> None:
     if len(params) != n_members or not np.isfinite(params).all():
         raise ValueError("the model file does not fit together: its weights are missing or not finite.")
+
+
+def pack_scaling(scaling: Scaling) -> Arrays:
+    return {name: getattr(scaling, name) for name in SCALING}
+
+
+def unpack_scaling(arrays: Arrays, n_targets: int) -> Scaling:
+    """The scaling in a file; files from before inputs were clipped have no `x_clip`."""
+    found = {name: arrays[name] for name in SCALING if name in arrays or name != "x_clip"}
+    D = len(found["x_mean"])
+    shapes = dict(zip(SCALING, [(D,), (D,), (n_targets,), (n_targets,), (2,)], strict=True))
+    check_shapes({name: (values, np.float64, shapes[name]) for name, values in found.items()})
+    scaling = Scaling(**found)
+    if not (np.isfinite(scaling.x_clip).all() and (scaling.x_clip >= 0).all()):
+        raise ValueError("corrupt model file: x_clip must be two numbers >= 0.")
+    return scaling
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -186,7 +230,7 @@ def pack_network(model: Any) -> tuple[Facts, Arrays]:
         arrays["out_of_fold"] = model.out_of_fold_.to_numpy(np.float64)
     arrays |= {name: getattr(model, name) for name in _LEARNED}
     arrays |= {"reach_": model.reach_} if hasattr(model, "reach_") else {}
-    arrays |= {name: getattr(model.scaling_, name) for name in SCALING}
+    arrays |= pack_scaling(model.scaling_)
     return facts, arrays | {"frame": model.units_.frame, "unit": model.units_.unit}
 
 
@@ -203,7 +247,7 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
         model.out_of_fold_ = pd.DataFrame(arrays["out_of_fold"], columns=facts["out_of_fold"]).astype({"row": int})
     for name in _LEARNED:
         setattr(model, name, arrays[name])
-    model.scaling_ = Scaling(*(arrays[name] for name in SCALING))
+    model.scaling_ = unpack_scaling(arrays, model.n_outputs_)
     model.units_ = Units(arrays["frame"], arrays["unit"])
     K, D, M = len(model.params_), len(model.scaling_.x_mean), model.n_outputs_
     if isinstance(getattr(model, "encoder_", None), TableEncoder):
@@ -222,10 +266,6 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
             "n_epochs_": (model.n_epochs_, np.int64, (K,)),
             "lam_": (model.lam_, np.float64, (K,)),
             "loss_scale_": (model.loss_scale_, np.float64, (M if model.per_output else 1,)),
-            "x_mean": (model.scaling_.x_mean, np.float64, (D,)),
-            "x_spread": (model.scaling_.x_spread, np.float64, (D,)),
-            "y_mean": (model.scaling_.y_mean, np.float64, (M,)),
-            "y_spread": (model.scaling_.y_spread, np.float64, (M,)),
             "unit": (model.units_.unit, np.float64, (M if model.per_output else 1,)),
             "frame": (model.units_.frame, np.float64, (M, 4)),
         }

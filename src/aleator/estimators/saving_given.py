@@ -19,17 +19,17 @@ from aleator.estimators.crossfit import predictions
 from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.quantifiers import Quantifiers
 from aleator.estimators.saving import (
-    SCALING,
     Facts,
     check_shapes,
     check_weights,
     pack,
     pack_encoder,
+    pack_scaling,
     under,
     unpack,
+    unpack_scaling,
     within,
 )
-from aleator.estimators.table import Scaling
 
 _PROBES = np.array([[-1.0], [0.0], [1.0]])  # spreads from the mean of each column
 
@@ -41,12 +41,13 @@ def pack_given(model: Any) -> tuple[Facts, Arrays]:
     quantifiers = model.quantifiers_
     arrays |= {"params": quantifiers.params, "lams": quantifiers.lams, "reach": quantifiers.reach}
     arrays |= {"unit": quantifiers.unit, "n_epochs_": model.n_epochs_, "loss_scale_": model.loss_scale_}
-    arrays |= {name: getattr(quantifiers.scaling, name) for name in SCALING}
+    arrays |= pack_scaling(quantifiers.scaling)
     arrays["out_of_fold"] = model.out_of_fold_.to_numpy(np.float64)
     facts |= {
         "n_features": getattr(model, "n_features_in_", None),
         "out_of_fold": list(model.out_of_fold_.columns),
         "regressor": type(model.estimator_).__name__,
+        "linear": len(quantifiers.network.matrices) == 1,
     }
     facts["encoder"], encoder_arrays = pack_encoder(model.encoder_)
     regressor = saving_objects.pack(model.estimator_)
@@ -68,9 +69,11 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
     encoder = saving_objects.unpack(facts["encoder"], within("encoder", arrays))
     own = {} if isinstance(encoder, TableEncoder) else {"encoder": encoder}
     model = unpack(kind, facts, arrays, estimator=estimator, cv="prefit", **own)
-    scaling = Scaling(*(arrays[name] for name in SCALING))
-    D, Q = len(scaling.x_mean), model.n_outputs_ if model.per_output else 1
-    net = network(D, tuple(model.hidden), n_outputs=0, n_quantifiers=Q, activation=model.activation)
+    Q = model.n_outputs_ if model.per_output else 1
+    scaling = unpack_scaling(arrays, Q)
+    D = len(scaling.x_mean)
+    hidden = () if facts.get("linear") else tuple(model.hidden)
+    net = network(D, hidden, n_outputs=0, n_quantifiers=Q, activation=model.activation)
     K = model.n_members
     check_weights(arrays["params"], K)
     check_shapes(
@@ -81,10 +84,6 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
             "unit": (arrays["unit"], np.float64, (Q,)),
             "n_epochs_": (arrays["n_epochs_"], np.int64, (K,)),
             "loss_scale_": (arrays["loss_scale_"], np.float64, (Q,)),
-            "x_mean": (scaling.x_mean, np.float64, (D,)),
-            "x_spread": (scaling.x_spread, np.float64, (D,)),
-            "y_mean": (scaling.y_mean, np.float64, (Q,)),
-            "y_spread": (scaling.y_spread, np.float64, (Q,)),
         }
     )
     model.quantifiers_ = Quantifiers(

@@ -18,6 +18,7 @@ class NetworkSettings:
 
     hidden: tuple[int, ...] = (50,)
     activation: str = "relu"
+    scaling: str = "robust"
     dropout: float = 0.0
     optimizer: str = "adam"
     learning_rate: Schedule = 2e-3

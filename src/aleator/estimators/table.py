@@ -3,23 +3,30 @@
 Training depends on the table as a *weighted set*: rows are put into lexicographic order, equal rows are merged with
 their weights added, rows of weight zero are left out. So the model is the same to the last bit whatever the order of
 the rows, and a weight of 2 is the same as the row twice. No row is copied: all of this is an array of indices.
+
+Inputs are standardised in one of two ways. "standard" is the paper's: mean and standard deviation. "robust" takes both
+from the bulk of each column (`robust.py`), ignores a column in which hardly any row differs, and clips what lies
+further out, smoothly: one wrong cell is then at most `CLIP` spreads from the others, whatever stands in it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aleator.engine import Data
+from aleator.engine import UNBOUNDED, Data
+from aleator.estimators import robust
 from aleator.losses import Loss
 
 Floats = NDArray[np.float64]
 ROWS_AT_A_TIME = 16_384  # copied together, where rows are copied at all
+CLIP = 3.0, 2.0  # spreads: an input is itself up to the first, and never beyond the sum of both
+SCALINGS = ("robust", "standard")
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Mean and spread of the columns of X (D,) and of Y (M,) over a weighted set of rows.
+    """Mean and spread of the columns of X (D,) and of Y (M,) over a weighted set of rows, and how inputs are clipped.
 
     A column that never changes has spread 0; it is then ignored by the network, also where it changes later.
     """
@@ -28,11 +35,27 @@ class Scaling:
     x_spread: Floats
     y_mean: Floats
     y_spread: Floats
+    x_clip: Floats = field(default_factory=lambda: UNBOUNDED)  # (2,): inner range and margin, see `kernels.gather`
 
     @property
     def x_scale(self) -> Floats:
         """What the engine multiplies by: one over the spread, 0 for a column that never changes."""
         return np.divide(1.0, self.x_spread, out=np.zeros_like(self.x_spread), where=self.x_spread > 1e-300)
+
+    @property
+    def place(self) -> tuple[Floats, Floats, Floats]:
+        """What the engine needs to turn rows into inputs: shift, scale and clip."""
+        return self.x_mean, self.x_scale, self.x_clip
+
+    def inputs(self, X: NDArray[np.floating]) -> Floats:
+        """Rows (n, D) as the networks see them: what `kernels.gather` computes."""
+        inner, margin = self.x_clip
+        with np.errstate(over="ignore"):
+            z = (X.astype(np.float64, copy=False) - self.x_mean) * self.x_scale
+        inside = np.clip(z, -inner, inner)
+        rest = margin - margin**2 / (margin + np.abs(z - inside) + 1e-300)
+        clipped: Floats = inside + np.where(z > 0, rest, -rest)
+        return clipped
 
     def standardised(self, Y: Floats) -> NDArray[np.float32]:
         """Y (n, M) in the network's units; 0 where the target never changes."""
@@ -98,23 +121,48 @@ def _sorted(
     return order, np.flatnonzero(repeats)
 
 
-def scaling(X: NDArray[np.floating], Y: Floats, rows: NDArray[np.int64], weight: Floats) -> Scaling:
-    return Scaling(*_moments(X, rows, weight), *_moments(Y, rows, weight))
+def scaling(
+    X: NDArray[np.floating], Y: Floats, rows: NDArray[np.int64], weight: Floats, way: str = "standard"
+) -> Scaling:
+    """The scaling of a weighted set of rows, one of `SCALINGS`."""
+    of_y = _moments(Y, rows, weight)
+    if way == "standard":
+        return Scaling(*_moments(X, rows, weight), *of_y)
+    return Scaling(*_moments(X, rows, weight, _fences(X, rows, weight)), *of_y, np.array(CLIP))
 
 
-def _moments(A: NDArray[np.floating], rows: NDArray[np.int64], weight: Floats) -> tuple[Floats, Floats]:
-    """Weighted mean and standard deviation of each column, block by block and safe at the ends of float64's range."""
+def _fences(X: NDArray[np.floating], rows: NDArray[np.int64], weight: Floats) -> tuple[Floats, Floats]:
+    """The range of the bulk of each column; that of one in which hardly any row differs is a single value."""
+    own = weight[rows]
+    weights = None if (own == own[0]).all() else own
+    ends = np.empty((2, X.shape[1]))
+    for k in range(X.shape[1]):
+        values = X[rows, k].astype(np.float64, copy=False)
+        found = robust.fences(values, weights)
+        ends[:, k] = robust.quantiles(values, weights, (0.5,)) * 2 if found is None else found
+    return ends[0], ends[1]
+
+
+def _moments(
+    A: NDArray[np.floating], rows: NDArray[np.int64], weight: Floats, within: tuple[Floats, Floats] | None = None
+) -> tuple[Floats, Floats]:
+    """Weighted mean and standard deviation of each column, block by block and safe at the ends of float64's range.
+
+    Values are clipped to the range `within`, if there is one.
+    """
     blocks = [rows[lo : lo + ROWS_AT_A_TIME] for lo in range(0, len(rows), ROWS_AT_A_TIME)]
     low = np.min([A[b].min(axis=0) for b in blocks], axis=0).astype(np.float64)
     high = np.max([A[b].max(axis=0) for b in blocks], axis=0).astype(np.float64)
+    if within is not None:
+        low, high = np.clip(low, *within), np.clip(high, *within)
     size = np.maximum(np.abs(low), np.abs(high))
     size[size == 0] = 1.0
     mass = weight[rows].sum()
-    mean = size * sum(weight[b] @ (A[b] / size) for b in blocks) / mass
+    mean = size * sum(weight[b] @ (np.clip(A[b], low, high) / size) for b in blocks) / mass
     mean = np.where(low == high, low, mean)
     reach = np.maximum(high - mean, mean - low)
     reach[reach == 0] = 1.0
-    variance = sum(weight[b] @ ((A[b] - mean) / reach) ** 2 for b in blocks) / mass
+    variance = sum(weight[b] @ ((np.clip(A[b], low, high) - mean) / reach) ** 2 for b in blocks) / mass
     return mean, np.where(low == high, 0.0, reach * np.sqrt(variance))
 
 
@@ -153,13 +201,28 @@ class Table:
     data: Data
 
 
-def table(X: NDArray[np.floating], Y: Floats, weight: Floats | None, loss: Loss, per_output: bool) -> Table:
+def table(
+    X: NDArray[np.floating], Y: Floats, weight: Floats | None, loss: Loss, per_output: bool, way: str = "standard"
+) -> Table:
+    """The table that networks learn from, standardised in one of the ways of `SCALINGS`.
+
+    The robust one also clips targets that are implausibly far from the others.
+    """
     rows, weight = weighted_set(X, Y, weight)
-    scales = scaling(X, Y, rows, weight)
+    if way == "robust":
+        Y = plausible(Y, rows, weight)
+    scales = scaling(X, Y, rows, weight, way)
     measure = units(loss, scales, per_output)
     return Table(rows, scales, measure, framed(X, Y, weight, scales, measure))
 
 
 def framed(X: NDArray[np.floating], Y: Floats, weight: Floats, scales: Scaling, measure: Units) -> Data:
     """The engine's view of rows, in a scaling and units learned before."""
-    return Data(X, scales.x_mean, scales.x_scale, scales.standardised(Y), weight, measure.frame)
+    return Data(X, scales.x_mean, scales.x_scale, scales.standardised(Y), weight, measure.frame, scales.x_clip)
+
+
+def plausible(Y: Floats, rows: NDArray[np.int64], weight: Floats) -> Floats:
+    """Y (n, M), clipped to what the tails of its values make plausible; the very array if all are."""
+    own = Y[rows]
+    ends = np.array([robust.plausible_range(column, weight[rows]) for column in own.T]).T
+    return Y if ((own >= ends[0]) & (own <= ends[1])).all() else np.clip(Y, *ends)

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from aleator import engine
 from aleator.estimators import fitting
-from aleator.estimators.fitting import HeldOut, LeftOut, MakeMember, Rows, Training
+from aleator.estimators.fitting import LeftOut, MakeMember, Rows, Training
+from aleator.estimators.held_out import HeldOut
 from aleator.estimators.prediction import Readout
 
 Floats = NDArray[np.float64]

@@ -211,8 +211,8 @@ def _encoded(encoder: Any, rows: Rows) -> Value:
         )
     numbers = _filled(encoder, _with_calendar(encoder, rows.numbers))
     few = [
-        cast(equals(_places(encoder, rows, name), np.arange(len(encoder.categories_[name]))), np.float64)
-        for name in encoder._columns("few")
+        cast(equals(chosen(columns, _places(encoder, rows, name)), np.arange(columns.max(initial=-1) + 1)), np.float64)
+        for name, columns in encoder.columns_.items()
     ]
     many = [
         chosen(np.append(told.by_category, told.otherwise), _places(encoder, rows, name))

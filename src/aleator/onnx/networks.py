@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aleator import couplings, heads, losses, mixtures
 from aleator.engine import Network
-from aleator.engine.kernels import FARTHEST, INPUTS, KIND, LEFT, OUTPUT, SOURCE, STRIDE, TANH, TARGET, UNITS, WEIGHTS
+from aleator.engine.kernels import INPUTS, KIND, LEFT, OUTPUT, SOURCE, STRIDE, TANH, TARGET, UNITS, WEIGHTS
 from aleator.estimators.table import Scaling
 from aleator.heads import LEAST_SPREAD, Head
 from aleator.losses import Loss
@@ -39,8 +39,14 @@ Parts = tuple[Value, Value, Value]
 
 
 def standardised(x: Value, scaling: Scaling) -> Value:
-    """(x - mean) / spread; what lies very far out stays finite."""
-    return clip((x - scaling.x_mean) * scaling.x_scale, -FARTHEST, FARTHEST)
+    """(x - mean) / spread, clipped: what `kernels.gather` computes."""
+    inner, margin = (float(part) for part in scaling.x_clip)
+    z = clip((x - scaling.x_mean) * scaling.x_scale, -1e30, 1e30)
+    inside = clip(z, -inner, inner)
+    if margin == 0.0:
+        return inside
+    excess = z - inside
+    return inside + margin * (excess / (absolute(excess) + margin))
 
 
 def outputs(network: Network, params: NDArray[np.float32], x: Value) -> tuple[Value, Value]:
@@ -151,8 +157,10 @@ def _logcosh(y: Value, y_r: Value) -> Value:
 
 
 def scaled(model: Any, expected: Value) -> Value:
-    """The expected loss (n, Q) with the scale of `fit` and the curves of `recalibrate`."""
+    """The expected loss (n, Q) with the scale and the limits of `fit` and the curves of `recalibrate`."""
     expected = expected * model.loss_scale_
+    if hasattr(model, "loss_limits_"):
+        expected = clip(expected, *model.loss_limits_)
     if not hasattr(model, "corrections_"):
         return expected
     parts = [columns(expected, k, k + 1) for k in range(len(model.corrections_))]

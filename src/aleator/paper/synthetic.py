@@ -63,7 +63,7 @@ class Setting:
         """The networks of eq. (7.1), untrained."""
         batch_size = 20 if self.noisy is None else 5
         common: dict[str, Any] = NETWORK | TRAINING | {"batch_size": batch_size, "epochs": EPOCHS}
-        common |= {"random_state": self.seed, "n_jobs": 1}
+        common |= {"random_state": self.seed, "n_jobs": 1, "scaling": "standard"}
         if self.coupling is None:
             return PlainRegressor(**common)
         return PairRegressor(coupling=self.coupling, lam=self.lam, **common)

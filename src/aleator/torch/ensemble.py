@@ -14,18 +14,21 @@ from aleator.losses import Loss
 from aleator.torch.batches import rows_of
 from aleator.torch.criterion import JointLoss
 from aleator.torch.exact import ExactModule
-from aleator.torch.pair import BATCH, Pair, Sums, array, by_row
+from aleator.torch.pair import ANY_LOSS, BATCH, Pair, Sums, array, by_row
 
 
 class Ensemble(ExactModule):
     """Pairs of one loss. Squared: eq. (4.11) of the paper; absolute: eq. (4.12); others: see `aleator.mixtures`."""
 
     loss_scale: Tensor
+    loss_limits: Tensor
+    newer = ("loss_limits",)
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         super().__init__()
         self.members = nn.ModuleList(pairs)
         self.keep("loss_scale", 1.0)
+        self.keep("loss_limits", ANY_LOSS)
         self.history = pd.DataFrame()
 
     @property
@@ -70,12 +73,16 @@ class Ensemble(ExactModule):
         apart = apart.sum(shared, keepdim=True) if shared else apart
         if mixtures.of(criterion.measure) is mixtures.laplace:  # eq. (4.12)
             apart = (apart + expected * torch.expm1(-apart / expected.clamp(min=1e-300))).clamp(min=0.0)
-        scale = self.loss_scale.to(mu.device)
-        return mean, scale * expected.mean(0), scale * apart.mean(0)
+        aleatoric, epistemic = expected.mean(0), apart.mean(0)
+        limits = self.loss_limits.to(mu.device)
+        both = (self.loss_scale.to(mu.device) * (aleatoric + epistemic)).clamp(limits[0], limits[1])
+        scale = both / (aleatoric + epistemic).clamp(min=1e-300)
+        return mean, scale * aleatoric, scale * epistemic
 
     def recalibrate(self, data: Any) -> Self:
         """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
         self.keep("loss_scale", 1.0)
+        self.keep("loss_limits", ANY_LOSS)
         sums = Sums()
         for batch in rows_of(data):
             said = self.predict(batch.x)

@@ -11,7 +11,10 @@ class ExactModule(nn.Module):
     """Abstract: buffers stay float64 whatever the module is cast to, but on devices that do not know float64.
 
     Means and spreads of a table, and the unit of its losses, may be far from 1; in half precision they would be lost.
+    `newer`: buffers that states of earlier versions do not have; they keep their value then.
     """
+
+    newer: tuple[str, ...] = ()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         exact = dict(self._buffers)
@@ -31,6 +34,8 @@ class ExactModule(nn.Module):
         self.register_buffer(name, values if held is None else values.to(held.device))
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *others: Any) -> None:
+        for name in self.newer:
+            state_dict.setdefault(prefix + name, self._buffers[name])
         for name in self._buffers:  # one number, or one for each column: the state knows
             if prefix + name in state_dict:
                 self.keep(name, state_dict[prefix + name])

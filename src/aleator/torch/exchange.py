@@ -63,6 +63,9 @@ def to_torch(model: PairRegressor | PairEnsemble) -> Pair | Ensemble:
     made = pairs[0] if isinstance(model, PairRegressor) else Ensemble(pairs)
     scale = torch.as_tensor(_scale(model))
     made.keep("loss_scale", scale[0] if len(scale) == 1 else scale)
+    if hasattr(model, "loss_limits_"):
+        limits = torch.as_tensor(model.loss_limits_ * _correction(model))
+        made.keep("loss_limits", limits[:, 0] if len(scale) == 1 else limits)
     return made.train(False)  # else it would answer otherwise: dropout, and xi that is held to no range
 
 
@@ -83,7 +86,7 @@ def _pair(model: Any, params: NDArray[np.float32], lam: float, reach: NDArray[np
     pair = Pair(layers["regressor"], layers["quantifier"], trunk, criterion=criterion)
     scales = model.scaling_
     y_mean, y_spread = (part[0] if model.y_is_1d_ else part for part in (scales.y_mean, scales.y_spread))
-    pair.scaling = Scaling(scales.x_mean, scales.x_spread, y_mean, y_spread)
+    pair.scaling = Scaling(scales.x_mean, scales.x_spread, y_mean, y_spread, scales.x_clip)
     return pair
 
 
@@ -104,7 +107,12 @@ def layers_of(weights: list[Weights], params: NDArray[np.float32], settings: Any
 
 def _scale(model: Any) -> NDArray[np.float64]:
     """What the expected loss is multiplied with, as one factor for each quantifier."""
-    factor: NDArray[np.float64] = np.asarray(model.loss_scale_, np.float64)
+    return np.asarray(model.loss_scale_, np.float64) * _correction(model)
+
+
+def _correction(model: Any) -> NDArray[np.float64]:
+    """The factors of `recalibrate`, one for each quantifier."""
+    factor = np.ones(len(model.loss_scale_))
     for curve in getattr(model, "corrections_", []):
         if len(curve.before) > 1:
             raise ValueError("to_torch moves one factor of the expected loss: recalibrate with method='factor'.")
@@ -155,6 +163,9 @@ def from_torch(pair: Pair, kind: type[Any]) -> Any:
     if quantifier.reach is not None and bool(quantifier.reach.isfinite().all()):
         model.reach_ = quantifier.reach.cpu().numpy()[None].copy()
     model.loss_scale_ = np.broadcast_to(pair.loss_scale.cpu().numpy(), (n_losses,)).copy()
+    limits = np.broadcast_to(pair.loss_limits.cpu().numpy().reshape(2, -1), (2, n_losses)).copy()
+    if np.isfinite(limits[1]).all():
+        model.loss_limits_ = limits
     model.n_epochs_ = np.array([len(pair.history)])
     columns = ["epoch", "joint_loss", "loss"]
     history = pair.history[columns] if len(pair.history) else pd.DataFrame(columns=columns, dtype=float)
@@ -212,7 +223,8 @@ def _scaling(scaling: Scaling | None, n_inputs: int, n_outputs: int) -> TableSca
         return np.broadcast_to(values.detach().cpu().double().numpy(), (size,)).copy()
 
     x = wide(held.x_mean, n_inputs), wide(held.x_spread, n_inputs)
-    return TableScaling(*x, wide(held.y_mean, n_outputs), wide(held.y_spread, n_outputs))
+    clip = held.x_clip.detach().cpu().double().numpy().copy()
+    return TableScaling(*x, wide(held.y_mean, n_outputs), wide(held.y_spread, n_outputs), clip)
 
 
 def _params(network: Network, chains: dict[str, Chain], hidden: int, shared: int) -> NDArray[np.float32]:

@@ -26,6 +26,7 @@ from aleator.torch.scaling import Scaling, moments
 
 Numbers = TypeVar("Numbers", NDArray[np.float64], Tensor)
 BATCH = 1024  # rows at a time where nothing is learned
+ANY_LOSS = (0.0, float("inf"))  # limits of the expected loss where no held-out rows tell any
 
 
 class Pair(ExactModule):
@@ -43,6 +44,8 @@ class Pair(ExactModule):
     """
 
     loss_scale: Tensor
+    loss_limits: Tensor
+    newer = ("loss_limits",)
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class Pair(ExactModule):
         self.criterion = JointLoss() if criterion is None else criterion
         self.scaling: Scaling | None = None
         self.keep("loss_scale", 1.0)
+        self.keep("loss_limits", ANY_LOSS)
         self.history = pd.DataFrame()
 
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,7 +79,8 @@ class Pair(ExactModule):
 
     def expected_loss(self, xi: Tensor) -> Tensor:
         """What the quantifier says the loss will be, in the units of the loss."""
-        return self.loss_scale.to(xi.device) * self.criterion.expected_loss(xi.double())
+        limits = self.loss_limits.to(xi.device)
+        return (self.loss_scale.to(xi.device) * self.criterion.expected_loss(xi.double())).clamp(limits[0], limits[1])
 
     # ------------------------------------------------------------ units
 
@@ -112,6 +117,7 @@ class Pair(ExactModule):
     def recalibrate(self, data: Any) -> Self:
         """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
         self.keep("loss_scale", 1.0)
+        self.keep("loss_limits", ANY_LOSS)
         sums = Sums()
         for batch, y_pred, xi in self.answers(data, labelled=True):
             realised = self.criterion.losses(y_pred, xi, batch.y.to(xi.device))

@@ -241,6 +241,7 @@ class Readers(ExactModule):
     lams: Tensor
     reach: Tensor
     unit: Tensor
+    loss_limits: Tensor
 
     def __init__(self, model: LossQuantifier) -> None:
         super().__init__()
@@ -248,11 +249,13 @@ class Readers(ExactModule):
         settings = {"activation": model.settings_["activation"], "dropout": 0.0}
         matrices = list(trained.network.matrices)
         self.members = nn.ModuleList(layers_of(matrices, params, settings, flat=False) for params in trained.params)
-        self.scaling = Scaling(trained.scaling.x_mean, trained.scaling.x_spread)
+        self.scaling = Scaling(trained.scaling.x_mean, trained.scaling.x_spread, x_clip=trained.scaling.x_clip)
         self.coupling = coupling_of(model.settings_["coupling"])
         for name, values in (("lams", trained.lams), ("reach", trained.reach)):
             self.keep(name, values)
         self.keep("unit", trained.unit * model.loss_scale_)
+        Q = len(model.loss_scale_)
+        self.keep("loss_limits", getattr(model, "loss_limits_", np.array([[0.0] * Q, [np.inf] * Q])))
         self.corrections = getattr(model, "corrections_", [])
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -261,7 +264,7 @@ class Readers(ExactModule):
         for member, lam, (low, high) in zip(self.members, self.lams, self.reach, strict=True):
             xi = member(seen).to(self.unit.dtype).clamp(low, high)
             said.append(lam * self.coupling.level(xi))  # Interpretation 4.1
-        expected = self.unit * torch.stack(said).mean(0)
+        expected = (self.unit * torch.stack(said).mean(0)).clamp(self.loss_limits[0], self.loss_limits[1])
         if not self.corrections:
             return expected
         return torch.stack([_corrected(c, e) for c, e in zip(self.corrections, expected.T, strict=True)], 1)

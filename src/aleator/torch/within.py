@@ -22,3 +22,6 @@ def release(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, Within):
             part.reach[0], part.reach[1] = -torch.inf, torch.inf
+        limits = getattr(part, "loss_limits", None)
+        if isinstance(limits, Tensor):
+            limits[0], limits[1] = 0.0, torch.inf

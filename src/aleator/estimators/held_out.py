@@ -1,0 +1,221 @@
+"""What rows that were held out tell about the expected loss: its scale, its range, and whether it can be trusted.
+
+The scale makes the mean expected loss of these rows their mean realised loss. It is taken so that no single row decides
+it: a loss counts at most as much as the tail of the others makes plausible (`robust.plausible_maximum`), and at most
+`MOST_OF_ONE` of the sum of all.
+
+The range is what these rows support: an expected loss is at most `ABOVE` times the largest of their losses, and at
+least 1 / `BELOW` of the least mean loss of a group of rows that are expected to lose about as much.
+
+The check asks whether it holds group by group, and whether it is better than one constant for all rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aleator.engine import DivergenceError
+from aleator.estimators import robust
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+MOST_OF_ONE = 0.2  # of the sum of all losses may be the loss of one row
+ABOVE = 2.0  # times the largest loss of a held-out row may be expected of a new one, and at least
+BELOW = 5.0  # the part of the least mean loss of a group of held-out rows,
+GROUPS = 50  # of which there are so many,
+ROWS_OF_A_GROUP = 10  # of so many rows at least
+
+QUANTIFIERS = ("network", "linear", "constant")
+TENTHS, ROWS_OF_A_TENTH = 10, 30  # groups for the check, and rows of each at least
+TOO_FAR = 3.0  # times more or less than expected is wrong for a group,
+DOUBT = 4.0  # if it is by so many standard errors,
+MATTERS = 0.1  # and, where it is less, by this part of the mean loss of all rows
+WORSE = 3.0  # standard errors by which the score must be worse than that of a constant
+FIRST_GUESSES = 30  # steps of the search for the scale
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Realised and predicted loss (n, Q) of `rows` by models that had not seen them, and the rows' weight.
+
+    `side` (n, Q): 1 where the target was above the prediction, -1 below, 0 equal or not known.
+    """
+
+    rows: Rows
+    realised: Floats
+    predicted: Floats
+    weight: Floats
+    side: Floats | None = None
+
+    @property
+    def scale(self) -> Floats:
+        """What the predicted loss is to be multiplied with (Q,); an error if it has nothing to do with the realised."""
+        scale = self.ratio
+        if not self.is_near(1e10):
+            raise DivergenceError(
+                f"training failed: on held-out rows the loss is {scale.max():.1g} times what the quantifier predicts. "
+                "Lower learning_rate, choose lam nearer to 1, or look for extreme sample weights."
+            )
+        return scale
+
+    def is_near(self, factor: float) -> bool:
+        """Whether mean realised and mean predicted loss are within this factor of each other."""
+        return bool(((self.ratio >= 1 / factor) & (self.ratio <= factor)).all())
+
+    @cached_property
+    def credible(self) -> Floats:
+        """The realised losses (n, Q), each clipped to what no single row can decide."""
+        columns = [_no_single_row(L, self.weight) for L in self.realised.T]
+        return np.column_stack(columns)
+
+    @cached_property
+    def ratio(self) -> Floats:
+        """Mean realised over mean predicted loss (Q,) within the limits; 1 where it would make no sense."""
+        found = [
+            _ratio(*column, self.weight)
+            for column in zip(self.credible.T, self.predicted.T, self.limits.T, strict=True)
+        ]
+        return np.array(found)
+
+    @cached_property
+    def limits(self) -> Floats:
+        """The least and the largest expected loss (2, Q) that these rows support."""
+        return np.column_stack(
+            [_limits(L, p, self.weight) for L, p in zip(self.credible.T, self.predicted.T, strict=True)]
+        )
+
+    @property
+    def expected(self) -> Floats:
+        """The predicted loss (n, Q) in its right scale, within the limits."""
+        with np.errstate(over="ignore"):
+            return np.clip(self.ratio * self.predicted, *self.limits)
+
+    @property
+    def score(self) -> float:
+        """Mean of L / e + ln e, with e the expected loss: less is better, least where e = E L."""
+        return float(np.average(_scores(self.credible, self.expected).mean(axis=1), weights=self.weight))
+
+    def check(self) -> "Check":
+        """Whether the expected loss holds group by group, and beats a constant."""
+        columns = zip(self.credible.T, self.expected.T, strict=True)
+        problems, groups, influence = zip(*(_checked(L, e, self.weight) for L, e in columns), strict=True)
+        table = pd.concat(groups, keys=range(len(groups)), names=["output", None]).reset_index(level=0)
+        return Check(problems, table.reset_index(drop=True), max(influence))
+
+    def constant(self, outputs: Sequence[bool]) -> Floats:
+        """The limits (2, Q) that make the expected loss of these outputs the mean loss of all rows."""
+        mean = self.weight @ self.credible / self.weight.sum()
+        return np.where(outputs, mean, self.limits)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a model's check of its expected loss on held-out rows found.
+
+    problems : for each output what was wrong with the quantifier, "" if nothing.
+    groups : groups of rows that are expected to lose about as much, by output: rows, expected_loss, realised_loss.
+    influence : how much one row can change the scale, as a share.
+    quantifier : what predicts the expected loss: "network", or what took its place because of a problem: "linear",
+        "constant". A constant is the mean loss of all rows.
+    rejected : the problems of the quantifiers that others took the place of.
+    """
+
+    problems: tuple[str, ...]
+    groups: pd.DataFrame
+    influence: float
+    quantifier: str = "network"
+    rejected: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the network is what predicts the expected loss."""
+        return self.quantifier == "network" and not any(self.problems)
+
+    @property
+    def message(self) -> str:
+        """What a user has to know, in one sentence; "" if there is nothing."""
+        if self.passed:
+            return ""
+        what = "one constant for all rows" if self.quantifier == "constant" else f"a {self.quantifier} one"
+        reason = next((problem for problem in (*self.rejected, *self.problems) if problem), "")
+        return f"the quantifier failed its check on held-out rows ({reason}) and was replaced by {what}."
+
+
+def _no_single_row(L: Floats, weight: Floats) -> Floats:
+    """Losses (n,), clipped to what is plausible, and so that none is more than a share of their sum."""
+    L = np.minimum(L, robust.plausible_maximum(L, weight))
+    order = np.argsort(-weight * L, kind="stable")
+    parts = (weight * L)[order]
+    rest = parts[::-1].cumsum()[::-1]  # what is left from each place on
+    for k in range(min(int(1 / MOST_OF_ONE), len(parts))):  # the first k are cut to one height h = MOST_OF_ONE * sum
+        height = MOST_OF_ONE * rest[k] / (1 - k * MOST_OF_ONE)
+        if parts[k] <= height * (1 + 1e-12):
+            break
+    else:
+        return L
+    if k == 0:
+        return L
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(weight * L > height, height / weight, L)
+
+
+def _limits(L: Floats, predicted: Floats, weight: Floats) -> Floats:
+    """The least and the largest expected loss that losses (n,) support, 0 and infinity if all are zero."""
+    if not L.any():
+        return np.array([0.0, np.inf])
+    n_groups = max(1, min(GROUPS, len(L) // ROWS_OF_A_GROUP))
+    groups = np.array_split(np.argsort(predicted, kind="stable"), n_groups)
+    least = min(float(np.average(L[rows], weights=weight[rows])) for rows in groups)
+    return np.array([least / BELOW, ABOVE * float(L.max())])
+
+
+def _ratio(L: Floats, predicted: Floats, limits: Floats, weight: Floats) -> float:
+    """The factor with which the predicted losses, held within the limits, have the mean of the realised ones."""
+    predicted = np.minimum(predicted, robust.plausible_maximum(predicted, weight))
+    realised, mean = float(weight @ L), float(weight @ predicted)
+    if not (realised > 0 and mean > 0 and np.isfinite(mean)):
+        return 1.0
+    ratio = realised / mean
+    for _ in range(FIRST_GUESSES):
+        clipped = float(weight @ np.clip(ratio * predicted, *limits))
+        if abs(clipped / realised - 1) < 1e-12:
+            break
+        ratio *= realised / clipped
+    return ratio
+
+
+def _scores(L: Floats, expected: Floats) -> Floats:
+    """L / e + ln e; an expected loss of zero is one of 1e-300."""
+    expected = np.maximum(expected, 1e-300)
+    with np.errstate(over="ignore"):
+        return L / expected + np.log(expected)
+
+
+def _checked(L: Floats, expected: Floats, weight: Floats) -> tuple[str, pd.DataFrame, float]:
+    """What is wrong with the expected losses of rows, if anything; groups of rows; the influence of one row."""
+    n_groups = max(1, min(TENTHS, len(L) // ROWS_OF_A_TENTH))
+    groups, problem = [], ""
+    mean = float(np.average(L, weights=weight))
+    for rows in np.array_split(np.argsort(expected, kind="stable"), n_groups):
+        w = weight[rows] / weight[rows].sum()
+        realised, believed = float(w @ L[rows]), float(w @ expected[rows])
+        error = float(np.sqrt(w**2 @ (L[rows] - realised) ** 2))
+        groups.append((len(rows), believed, realised))
+        apart = abs(realised - believed)
+        far = realised > TOO_FAR * believed or (believed > TOO_FAR * realised and apart > MATTERS * mean)
+        if far and apart > DOUBT * error and len(rows) >= ROWS_OF_A_TENTH and not problem:
+            problem = f"{len(rows)} rows are expected to lose {believed:.3g} on average, and lose {realised:.3g}"
+    difference = _scores(L, expected) - _scores(L, np.full_like(L, mean)) if mean > 0 else np.zeros_like(L)
+    worse = float(np.average(difference, weights=weight))
+    w = weight / weight.sum()
+    error = float(np.sqrt(w**2 @ (difference - worse) ** 2))
+    if worse > WORSE * error and worse > 0 and not problem:
+        problem = "it predicts the losses worse than one constant for all rows"
+    change = np.abs(weight * (L - expected))
+    influence = float(change.max() / (weight @ L)) if mean > 0 else 0.0
+    return problem, pd.DataFrame(groups, columns=["rows", "expected_loss", "realised_loss"]), influence
