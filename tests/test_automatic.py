@@ -394,7 +394,8 @@ def test_who_gives_up_and_diverges_is_not_taken(monkeypatch):
             raise engine.DivergenceError("made to")
         return plain(training, data, held, ensembles)
 
-    monkeypatch.setattr(searching._Tried, "surer_than", lambda self, other: True)
+    for name in ("surer_than", "may_be_surer_than"):
+        monkeypatch.setattr(searching._Tried, name, lambda self, other: True)
     plainly, final = fitting.fixed, []
 
     def fixed(training, members, watched=None):
@@ -418,7 +419,8 @@ def test_who_gives_up_and_diverges_is_not_taken(monkeypatch):
 def test_where_lam_does_not_matter_nothing_is_given_up(monkeypatch):
     """Softplus weighs by 1 / e at any lam: a smaller one is the same, and not a second candidate."""
     X, y = table(60)[0], np.random.default_rng(3).normal(size=60)
-    monkeypatch.setattr(searching._Tried, "surer_than", lambda self, other: True)
+    for name in ("surer_than", "may_be_surer_than"):
+        monkeypatch.setattr(searching._Tried, name, lambda self, other: True)
     assert PairRegressor().fit(X, y).gave_up_
     assert not PairRegressor(coupling="softplus").fit(X, y).gave_up_
 

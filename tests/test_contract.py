@@ -242,7 +242,7 @@ def test_far_away_rows_stay_numbers(name):
     fitted = model(name).fit(X, y)
     assert np.isfinite(fitted.predict_loss(1e9 * X)).all()
     if name != "LossQuantifier":  # whose Ridge goes on
-        np.testing.assert_array_equal(fitted.predict_loss(1e12 * X), fitted.predict_loss(1e9 * X))
+        np.testing.assert_allclose(fitted.predict_loss(1e12 * X), fitted.predict_loss(1e9 * X), rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "LossQuantifier"])  # more in it: test_files.py
@@ -258,11 +258,11 @@ def test_files_that_do_not_fit_together_are_refused(name, tmp_path):
             wrong["NaN"] = np.full_like(value, np.nan)
         for other in wrong.values():
             bundle.write(tmp_path / "m.aleator", facts, arrays | {key: other})
-            with pytest.raises(ValueError, match=r"does not fit|incomplete"):
+            with pytest.raises(ValueError, match=r"does not fit|incomplete|corrupt"):
                 aleator.load(tmp_path / "m.aleator")
     for outputs in (0, 1.0, -3, "1", None):
         bundle.write(tmp_path / "m.aleator", facts | {"n_outputs": outputs}, arrays)
-        with pytest.raises(ValueError, match=r"does not fit|incomplete"):
+        with pytest.raises(ValueError, match=r"does not fit|incomplete|corrupt"):
             aleator.load(tmp_path / "m.aleator")
 
 

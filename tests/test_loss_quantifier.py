@@ -244,7 +244,10 @@ def test_any_cost():
     assert e.mean() == pytest.approx(true.mean(), rel=0.08)
     assert np.corrcoef(e, true)[0, 1] > 0.95
     assert loss_calibration(target, model.predict(new), e, cost).ratio == pytest.approx(1, abs=0.1)
-    low, high = model.predict_interval(new, 0.8)  # the level set of the cost: short to the dear side
+    low, high = model.predict_interval(new, 0.8)
+    assert np.mean(target < low) == pytest.approx(0.1, abs=0.02)
+    assert np.mean(target > high) == pytest.approx(0.1, abs=0.02)
+    low, high = model.predict_interval(new, 0.8, symmetric=True)  # the level set of the cost: short to the dear side
     np.testing.assert_allclose(model.predict(new) - low, 5 * (high - model.predict(new)), rtol=1e-6)
     assert coverage(target, low, high) == pytest.approx(0.8, abs=0.03)
     with pytest.raises(ValueError, match="std belongs to the squared loss; this model was trained with the cost loss"):

@@ -50,7 +50,7 @@ FARTHEST = 1e4  # in spreads of an input, where nothing else bounds it
 
 # A product of matrices of so many multiplications goes to BLAS. OpenBLAS does larger ones on several threads, and their
 # last bits then depend on how many; a block is kept small enough (see ``network.py``) unless a layer is very large.
-BLAS_FROM, ONE_THREAD = 40_000, 262_144
+BLAS_FROM, ONE_THREAD = 120_000, 262_144
 
 
 # ---------------------------------------------------------------- layers

@@ -129,7 +129,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def width(self) -> int:
         """How many numbers a row becomes."""
-        few = sum(_n_columns(columns) for columns in self.columns_.values())
+        few = sum(_n_columns(columns) for columns in self._columns_set().values())
         texts = WORDS * len(self._columns("text"))
         return len(self.medians_) + len(self.missing_) + few + len(self.told_) + texts
 
@@ -159,6 +159,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         other = -1 if counts[rare].sum() < least or not rare.any() else int((~rare).sum())
         return np.append(np.where(rare, other, np.cumsum(~rare) - 1), other).astype(np.int64)
 
+    def _columns_set(self) -> dict[str, NDArray[np.int64]]:
+        """`columns_`; encoders from before rare categories were merged have a column for each."""
+        if not hasattr(self, "columns_"):
+            sizes = {name: len(self.categories_[name]) for name in self._columns("few")}
+            self.columns_ = {name: np.append(np.arange(size), -1) for name, size in sizes.items()}
+        return self.columns_
+
     def _learn_told(self, table: pd.DataFrame, y: Floats) -> dict[str, Told]:
         """The mean of y over the rows of each category, drawn towards the mean of all where they are few."""
         names = self._columns("many")
@@ -179,7 +186,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _encoded(self, table: pd.DataFrame, many: Floats) -> Floats:
         numbers = self._numbers(_matrix(table, self._columns("number", "date")))
         few = [columns[self._codes(table, name)][:, None] == np.arange(_n_columns(columns))
-               for name, columns in self.columns_.items()]  # fmt: skip
+               for name, columns in self._columns_set().items()]  # fmt: skip
         words = HashingVectorizer(n_features=WORDS, token_pattern=r"(?u)\w+")
         texts = [words.transform(table[name]).toarray() for name in self._columns("text")]
         return np.column_stack([numbers, *few, many, *texts])
@@ -228,13 +235,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoder.kinds_ = [str(kind) for kind in facts["kinds"]]
         encoder.categories_ = {str(name): [str(v) for v in values] for name, values in facts["categories"].items()}
         encoder.medians_, encoder.missing_ = arrays["medians"], arrays["missing"]
-        encoder.columns_ = {}
         encoder.told_ = {
             name: Told(arrays[f"told {name}"], float(facts["otherwise"][name])) for name in encoder._columns("many")
         }
-        for name in encoder._columns("few"):  # files from before rare categories were merged have a column for each
-            each = np.append(np.arange(len(encoder.categories_[name])), -1)
-            encoder.columns_[name] = arrays.get(f"columns {name}", each)
+        named = {name: f"columns {name}" for name in encoder._columns("few")}
+        if all(array in arrays for array in named.values()):
+            encoder.columns_ = {name: arrays[array] for name, array in named.items()}
+        encoder._columns_set()
         encoder._check()
         return encoder
 
@@ -359,8 +366,8 @@ def _kind(name: Any, column: "pd.Series[Any]") -> str:
 
 
 def _kind_of_strings(column: "pd.Series[Any]") -> str:
+    distinct, present = column.nunique(), column.count()
     counts = column.value_counts().to_numpy()
-    distinct, present = len(counts), int(counts.sum())
     frequent = counts[counts >= robust.rare(len(column))]
     if distinct <= FEW or (len(frequent) <= FEW and frequent.sum() >= (1 - OTHERS) * present):
         return "few"

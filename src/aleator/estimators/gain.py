@@ -60,7 +60,8 @@ class Further:
         ensembles = []
         for (data, _), rows in zip(learned, known, strict=True):
             make_member = fitting.member_maker(alone.settings, data)
-            ensembles.append([fitting.cooled(make_member, rows, seed, epochs) for seed in task.seeds])
+            seeds = task.seeds[: recipe.SEARCHERS]
+            ensembles.append([fitting.cooled(make_member, rows, seed, epochs) for seed in seeds])
         try:
             asked = fitting.trained_without(alone.training, task.data, self.held * 2, ensembles)
         except engine.DivergenceError:

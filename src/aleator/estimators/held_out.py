@@ -10,7 +10,6 @@ least 1 / `BELOW` of the least mean loss of a group of rows that are expected to
 The check asks whether it holds group by group, and whether it is better than one constant for all rows.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,9 +31,9 @@ ROWS_OF_A_GROUP = 10  # of so many rows at least
 
 QUANTIFIERS = ("network", "linear", "constant")
 TENTHS, ROWS_OF_A_TENTH = 10, 30  # groups for the check, and rows of each at least
-TOO_FAR = 3.0  # times more or less than expected is wrong for a group,
+TOO_FAR = 4.0  # times more or less than expected is wrong for a group,
 DOUBT = 4.0  # if it is by so many standard errors,
-MATTERS = 0.1  # and, where it is less, by this part of the mean loss of all rows
+MATTERS = 0.5  # and, where it is less, by this part of the mean loss of all rows
 WORSE = 3.0  # standard errors by which the score must be worse than that of a constant
 FIRST_GUESSES = 30  # steps of the search for the scale
 
@@ -70,7 +69,7 @@ class HeldOut:
     @cached_property
     def credible(self) -> Floats:
         """The realised losses (n, Q), each clipped to what no single row can decide."""
-        columns = [_no_single_row(L, self.weight) for L in self.realised.T]
+        columns = [credible_losses(L, self.weight) for L in self.realised.T]
         return np.column_stack(columns)
 
     @cached_property
@@ -107,21 +106,30 @@ class HeldOut:
         table = pd.concat(groups, keys=range(len(groups)), names=["output", None]).reset_index(level=0)
         return Check(problems, table.reset_index(drop=True), max(influence))
 
-    def constant(self, outputs: Sequence[bool]) -> Floats:
-        """The limits (2, Q) that make the expected loss of these outputs the mean loss of all rows."""
-        mean = self.weight @ self.credible / self.weight.sum()
-        return np.where(outputs, mean, self.limits)
+    @property
+    def mean(self) -> Floats:
+        """The mean loss (Q,) of all rows."""
+        mean: Floats = self.weight @ self.credible / self.weight.sum()
+        return mean
+
+    @property
+    def beats_constant(self) -> list[bool]:
+        """For each output, whether the expected loss has a better score than the mean loss for all rows."""
+        apart = _scores(self.credible, self.expected) - _scores(
+            self.credible, np.broadcast_to(self.mean, self.expected.shape)
+        )
+        return [bool(better) for better in self.weight @ apart < 0]
 
 
 @dataclass(frozen=True)
 class Check:
     """What a model's check of its expected loss on held-out rows found.
 
-    problems : for each output what was wrong with the quantifier, "" if nothing.
+    problems : for each output what is wrong with the quantifier, "" if nothing.
     groups : groups of rows that are expected to lose about as much, by output: rows, expected_loss, realised_loss.
     influence : how much one row can change the scale, as a share.
-    quantifier : what predicts the expected loss: "network", or what took its place because of a problem: "linear",
-        "constant". A constant is the mean loss of all rows.
+    quantifier : what predicts the expected loss: "network", or what took its place because of a problem and has a
+        better score: "linear", "constant". A constant is the mean loss of all rows.
     rejected : the problems of the quantifiers that others took the place of.
     """
 
@@ -133,7 +141,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the network is what predicts the expected loss."""
+        """Whether the network is what predicts the expected loss, and nothing is wrong with it."""
         return self.quantifier == "network" and not any(self.problems)
 
     @property
@@ -141,12 +149,15 @@ class Check:
         """What a user has to know, in one sentence; "" if there is nothing."""
         if self.passed:
             return ""
-        what = "one constant for all rows" if self.quantifier == "constant" else f"a {self.quantifier} one"
         reason = next((problem for problem in (*self.rejected, *self.problems) if problem), "")
-        return f"the quantifier failed its check on held-out rows ({reason}) and was replaced by {what}."
+        failed = f"the quantifier failed its check on held-out rows: {reason}."
+        if self.quantifier == "network":
+            return f"{failed} Do not rely on its expected losses there."
+        what = "one constant for all rows" if self.quantifier == "constant" else "a linear one"
+        return f"{failed} It was replaced by {what}."
 
 
-def _no_single_row(L: Floats, weight: Floats) -> Floats:
+def credible_losses(L: Floats, weight: Floats) -> Floats:
     """Losses (n,), clipped to what is plausible, and so that none is more than a share of their sum."""
     L = np.minimum(L, robust.plausible_maximum(L, weight))
     order = np.argsort(-weight * L, kind="stable")

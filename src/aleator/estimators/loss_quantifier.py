@@ -203,7 +203,8 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         if not problems:
             return trained, ()
         simpler = quantifiers.learn(replace(self, hidden=()), Z, L, weight, part)
-        return simpler, problems
+        assert simpler.held_out is not None
+        return (simpler, problems) if simpler.held_out.score < trained.held_out.score else (trained, ())
 
     def _out_of_fold(self, oof: OutOfFold, L: Floats, held_out: HeldOut | None) -> pd.DataFrame:
         columns_of = numbered("prediction", oof.predictions) | numbered("loss", L)

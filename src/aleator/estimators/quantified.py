@@ -125,7 +125,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Take the scale, the limits and the check of the expected loss from held-out rows, if there are any.
 
         `gain`: the part of these losses that is left for the model that knows all rows. A quantifier that fails the
-        check is replaced by the mean loss.
+        check, and is no better than the mean loss, is replaced by that.
         """
         for name in ("loss_limits_", "check_"):
             self.__dict__.pop(name, None)
@@ -133,11 +133,13 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return
         self.loss_scale_, self.check_ = gain * held_out.scale, held_out.check()
         self.loss_limits_ = gain * held_out.limits
-        failed = [bool(problem) for problem in self.check_.problems]
-        if any(failed):
-            self.loss_limits_ = gain * held_out.constant(failed)
-            rejected = (*self.check_.rejected, *filter(None, self.check_.problems))
-            self.check_ = replace(self.check_, quantifier="constant", rejected=rejected)
+        problems = zip(self.check_.problems, held_out.beats_constant, strict=True)
+        replaced = [bool(problem) and not better for problem, better in problems]
+        if any(replaced):
+            self.loss_limits_ = gain * np.where(replaced, held_out.mean, held_out.limits)
+            left = tuple("" if gone else problem for gone, problem in zip(replaced, self.check_.problems, strict=True))
+            gone = tuple(filter(None, (p for p in self.check_.problems if p not in left)))
+            self.check_ = replace(self.check_, problems=left, quantifier="constant", rejected=gone)
 
     def recalibrate(self, X: Any, y: Any, method: str = "factor") -> Self:
         """Correct the expected loss on rows that were not used in `fit`.

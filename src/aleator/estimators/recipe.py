@@ -41,11 +41,12 @@ WORK = 2_400_000  # no more than this many rows are looked at, if that is at lea
 FEWEST = 10  # epochs
 SHORTEST = 3  # epochs that are tried
 TIMES = 3  # each length that is tried is so many times the one before
-JUDGES = 2_000  # rows held out are enough to choose the length
+JUDGES = 1_000  # rows held out, or half of all, are enough to choose the length, and
+FIRST_JUDGES = 100  # for a first look at whether noisy regions are better given up
 SEARCHERS = 2  # members that do so, and that are trained without two folds
 MANY_FOLDS = 10  # are left out in turn, so that as many rows as can be are learned from, of tables of less than
-MANY_ROWS = 2_000
-PARTNERS = 0.2  # of the folds, on either side of each, are left out together with it
+MANY_ROWS = 700
+PARTNERS = 0.1  # of the folds, on either side of each, are left out together with it
 BEYOND = 10.0  # times the most that a pair expects of a row it knows, or a tenth of the least, is said of a new one
 LEAST_GAIN = 0.5  # of the loss that was seen on rows left out is expected of members that know all rows, at the least
 

@@ -48,18 +48,17 @@ def clean_first(settings: Any, task: Task) -> Task | None:
 
 def searched(task: Task, giving_up: Task | None, held: list[Rows], kept: list[Rows]) -> Found:
     """The better way of two, if the second proves itself, with the best length."""
-    enough = np.cumsum([len(rows) for rows in held]) >= recipe.JUDGES
-    some = slice(int(np.argmax(enough)) + 1 if enough.any() else len(held))  # folds that are enough to search with
+    some = _folds_with(held, recipe.JUDGES)  # folds that are enough to search with
     lengths = recipe.lengths(len(task.rows))
     group = np.zeros(len(task.data.Y), np.int64)
     group[task.rows] = task.group
     bar, tick = fitting.progress(task.training.verbose, "choosing the number of epochs", len(lengths) + 1)
 
-    def attempt(way: Task, epochs: int, searchers: int) -> _Tried | None:
+    def attempt(way: Task, epochs: int, searchers: int, folds: slice = some) -> _Tried | None:
         tick(1)
-        ensembles = way.ensembles(kept[some], epochs, way.seeds[:searchers])
+        ensembles = way.ensembles(kept[folds], epochs, way.seeds[:searchers])
         try:
-            left_out = fitting.trained_without(way.training, way.data, held[some], ensembles)
+            left_out = fitting.trained_without(way.training, way.data, held[folds], ensembles)
         except engine.DivergenceError:  # what diverges is not chosen
             return None
         said = way.judged(left_out)
@@ -84,10 +83,21 @@ def searched(task: Task, giving_up: Task | None, held: list[Rows], kept: list[Ro
         best = min(tried, key=lambda each: each.mean)
         chosen = [each for each in tried if each is best or not each.worse_than(best)][-1]
         if giving_up and chosen.mean > recipe.HOPELESS * task.of_constant():
-            candidate = attempt(giving_up, recipe.PATIENCE * lengths[-1], 1)
-            if candidate and candidate.surer_than(chosen):
-                return complete(giving_up, candidate)
+            first, epochs = _folds_with(held, recipe.FIRST_JUDGES), recipe.PATIENCE * lengths[-1]
+            candidate = attempt(giving_up, epochs, 1, first)
+            # Where the first rows leave no hope, it ends here.
+            if candidate and candidate.may_be_surer_than(chosen.of_first(len(candidate.losses))):
+                rest = attempt(giving_up, epochs, 1, slice(first.stop, some.stop)) if first.stop < some.stop else None
+                candidate = candidate.and_also(rest) if rest else candidate
+                if candidate.surer_than(chosen.of_first(len(candidate.losses))):
+                    return complete(giving_up, candidate)
     return complete(task, chosen)
+
+
+def _folds_with(held: list[Rows], rows: int) -> slice:
+    """The first folds that have so many rows, or half of all rows if these are fewer."""
+    sizes = np.cumsum([len(fold) for fold in held])
+    return slice(int(np.argmax(sizes >= min(rows, sizes[-1] / 2))) + 1)
 
 
 @dataclass(frozen=True)
@@ -118,6 +128,22 @@ class _Tried:
         """Whether clearly less is expected typically, and that beyond doubt."""
         mean, error = self._mean_and_error(self._scores() - other._scores())
         return mean + recipe.BEYOND_DOUBT * error < math.log(recipe.TYPICAL_LOSS)
+
+    def may_be_surer_than(self, other: "_Tried") -> bool:
+        """Whether more rows might show that clearly less is expected typically."""
+        mean, error = self._mean_and_error(self._scores() - other._scores())
+        return not mean - recipe.BEYOND_DOUBT * error > math.log(recipe.TYPICAL_LOSS)
+
+    def and_also(self, other: "_Tried") -> "_Tried":
+        """The same for more rows."""
+        names = ("losses", "expected", "weight", "group")
+        of_rows = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in names}
+        return replace(self, left_out=(*self.left_out, *other.left_out), **of_rows)
+
+    def of_first(self, n: int) -> "_Tried":
+        """The same for the first `n` of the rows."""
+        of_rows = {name: getattr(self, name)[:n] for name in ("losses", "expected", "weight", "group")}
+        return replace(self, **of_rows)
 
     def _scores(self) -> Floats:
         """L / e + ln e (n,), e the mean loss of rows expected alike, a tenth of all; on average 1 + the mean of ln e.

@@ -212,7 +212,7 @@ def _encoded(encoder: Any, rows: Rows) -> Value:
     numbers = _filled(encoder, _with_calendar(encoder, rows.numbers))
     few = [
         cast(equals(chosen(columns, _places(encoder, rows, name)), np.arange(columns.max(initial=-1) + 1)), np.float64)
-        for name, columns in encoder.columns_.items()
+        for name, columns in encoder._columns_set().items()
     ]
     many = [
         chosen(np.append(told.by_category, told.otherwise), _places(encoder, rows, name))

@@ -26,6 +26,7 @@ TEN = 10
 SHOWN_COLUMNS = 5
 PICTURED_COLUMNS = 4
 LONGEST = 60  # characters of a cell
+UNUSABLE = 2.0  # times more or less than the real loss is expected: nothing good is said of it
 
 
 def findings(model: TableModel, judged: Evaluation, strongest: dict[str, float]) -> dict[str, Any]:
@@ -103,6 +104,12 @@ def sentence(target: str, judged: Evaluation, measures: dict[str, Any]) -> str:
             f"all rows would have ({told(constant)})."
         )
     gain = 1 - half / error if error > 0 else 0.0
+    ratio = measures["loss_ratio"]
+    if not 1 / UNUSABLE <= ratio <= UNUSABLE:
+        times = f"{ratio:.2g} times" if ratio < 1e4 else "far beyond"
+        return f"{first} Do not rely on its uncertainty: the losses it expects are {times} the real ones."
+    if np.ptp(judged.said.expected_loss) == 0:
+        return f"{first} It does not know where it is wrong: it expects the same loss of every row."
     if gain > 0.05:
         return f"{first} It knows where it is wrong: the half it is surest of has {told(half)}, {percent(gain)} less."
     if gain > -0.05:

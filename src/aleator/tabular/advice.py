@@ -19,11 +19,19 @@ COPIES = 0.05  # of the rows judged by, equal to one learned from
 TOO_ALIKE = 0.999  # rank correlation of a column with the target
 RATIO = (0.75, 1.33)  # of expected and real loss that is still called true
 COVERAGE = (0.84, 0.97)  # of 90 % intervals
+FAILS = 4.0  # times more or less than the real loss is expected by a model that is not to be used
+DECIDE = 0.2  # of the sum of all losses, beyond what is plausible, is worth a warning
+SHOWN_ROWS = 3
 
 
-def warnings_of(X: pd.DataFrame, y: Floats, target: str, judged: Evaluation | None) -> list[str]:
+class UnreliableError(ArithmeticError):
+    """A model whose expected losses do not hold on rows it has not seen."""
+
+
+def warnings_of(X: pd.DataFrame, y: Floats, target: str, judged: Evaluation | None, estimator: Any = None) -> list[str]:
     """What someone who relies on the model should know."""
-    found = []
+    message = checked(estimator)
+    found = [message] if message else []
     if len(y) < FEW_ROWS:
         found.append(f"The model learned from {len(y)} rows only; with fewer than {FEW_ROWS} expect surprises.")
     for name, column in X.items():
@@ -31,6 +39,12 @@ def warnings_of(X: pd.DataFrame, y: Floats, target: str, judged: Evaluation | No
     if judged is None:
         return [*found, "No rows were left to judge the model by: nothing is known of its error on new rows."]
     return found + judged_warnings(judged)
+
+
+def checked(estimator: Any) -> str:
+    """What the check of the expected loss on held-out training rows found, as a sentence; "" if nothing."""
+    message = getattr(getattr(estimator, "check_", None), "message", "")
+    return f"{message[0].upper()}{message[1:]}" if message else ""
 
 
 def without_target(n: int, target: str) -> list[str]:
@@ -42,7 +56,8 @@ def without_target(n: int, target: str) -> list[str]:
 def judged_warnings(judged: Evaluation) -> list[str]:
     """What follows from the rows it was judged by."""
     measures = judged.measures()
-    found = [] if verdict(measures).tone == "good" else [verdict(measures).text]
+    found = _outliers(judged)
+    found += [] if verdict(measures).tone == "good" else [verdict(measures).text]
     if judged.learned > COPIES * len(judged.y):
         found.append(
             f"{judged.learned:,} of the {len(judged.y):,} rows it was judged by are equal to rows it learned from: on "
@@ -51,6 +66,31 @@ def judged_warnings(judged: Evaluation) -> list[str]:
     if measures["rows"] >= FEW_TEST_ROWS and measures["error"] >= 0.98 * measures["error_of_a_constant"]:
         found.append("It predicts no better than the same value for every row: these columns say nothing.")
     return found
+
+
+def _outliers(judged: Evaluation) -> list[str]:
+    """Rows whose loss is implausibly large beside those of all others."""
+    realised, credible = judged.realised, judged.credible
+    beyond = np.flatnonzero(realised > credible)
+    share = float((realised - credible).sum() / realised.sum()) if len(beyond) else 0.0
+    if share < DECIDE:
+        return []
+    rows = ", ".join(str(judged.frame.index[k]) for k in beyond[np.argsort(-realised[beyond])][:SHOWN_ROWS])
+    many = "1 row has a loss" if len(beyond) == 1 else f"{len(beyond):,} rows have losses"
+    return [
+        f"{many} far beyond all others, {percent(share)} of the sum of all losses (row {rows}): check the data. "
+        "The ratio of expected and real loss does not count it."
+    ]
+
+
+def refuse_unreliable(judged: Evaluation | None) -> None:
+    """An error for a model whose expected loss has nothing to do with the real one."""
+    if judged is None or len(judged.y) < FEW_TEST_ROWS or 1 / FAILS <= judged.loss_ratio <= FAILS:
+        return
+    raise UnreliableError(
+        f"the model failed: on {len(judged.y):,} rows it has not seen, the losses it expects are "
+        f"{judged.loss_ratio:.2g} times the real ones. Nothing was written. Are these rows unlike those it learned from?"
+    )
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from aleator import losses, metrics
 from aleator.estimators import Prediction
+from aleator.estimators.held_out import credible_losses
 from aleator.losses import Cost, Loss
 from aleator.tables import Column, Schema, Source
 from aleator.tabular.model import TableModel
@@ -52,6 +53,11 @@ class Evaluation:
         """The loss of each row."""
         return self.loss(self.y, self.said.mean)
 
+    @property
+    def credible(self) -> Floats:
+        """The loss of each row, clipped to what the others make plausible: no single row decides about a mean."""
+        return credible_losses(self.realised, np.ones(len(self.y)))
+
     def in_units(self, loss: Any) -> Any:
         """A mean loss as an error: in the units of the target where that can be (the root of a squared loss)."""
         return np.sqrt(loss) if losses.is_squared(self.loss) else loss
@@ -70,6 +76,12 @@ class Evaluation:
         bins = max(1, min(BINS, len(self.y) // 5))
         return metrics.loss_calibration(self.y, self.said.mean, self.said.expected_loss, self.loss, bins)
 
+    @property
+    def loss_ratio(self) -> float:
+        """Mean expected over mean realised loss, the latter without what is implausible."""
+        expected, realised = float(np.mean(self.said.expected_loss)), float(np.mean(self.credible))
+        return expected / realised if realised > 0 else np.inf if expected > 0 else 1.0
+
     def measures(self) -> dict[str, Any]:
         """All of it as numbers."""
         curve = self.curve()
@@ -85,7 +97,7 @@ class Evaluation:
             "rejection_auc": metrics.area(curve),
             "expected_loss": float(np.mean(self.said.expected_loss)),
             "realised_loss": float(np.mean(self.realised)),
-            "loss_ratio": self.calibration().ratio,
+            "loss_ratio": self.loss_ratio,
             "coverage_90": metrics.coverage(self.y, self.lower, self.upper),
             "interval_width": metrics.interval_width(self.lower, self.upper),
         }

@@ -21,7 +21,7 @@ from aleator import losses, metrics
 from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder, fitting
 from aleator.names import suggestion
 from aleator.tables import Schema, Source, infer
-from aleator.tabular.advice import warnings_of, without_target
+from aleator.tabular.advice import refuse_unreliable, warnings_of, without_target
 from aleator.tabular.evaluation import Evaluation, best_constant, evaluate
 from aleator.tabular.model import TableModel, fingerprints
 from aleator.tabular.news import seen_in
@@ -106,6 +106,7 @@ def fit(request: Request, say: Say = lambda text: None) -> Fitted:
         "group": request.group,
         "seed": request.seed,
         "excluded": list(request.exclude),
+        "quantifier": estimator.check_.quantifier,
         "constant": best_constant(losses.get(request.loss), y),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {name: version(name) for name in ("aleator", "numpy", "scikit-learn")},
@@ -121,13 +122,14 @@ def fit(request: Request, say: Say = lambda text: None) -> Fitted:
     )
     say("judging")
     judged = None if test.empty else evaluate(model, test[features.names], test[request.target].to_numpy(np.float64))
+    refuse_unreliable(judged)
     card["seconds"] = round(time.perf_counter() - began, 1)
     if judged is not None:
         card["measures"] = plain(judged.measures())
     if compared is not None:
         card["compared"] = plain(compared.to_dict("index"))
     notes = without_target(n_rows - len(data), request.target)
-    return Fitted(model, judged, compared, notes + warnings_of(X, y, request.target, judged))
+    return Fitted(model, judged, compared, notes + warnings_of(X, y, request.target, judged, estimator))
 
 
 # ---------------------------------------------------------------- the table

@@ -45,7 +45,7 @@ class Scaling(ExactModule):
         inner, margin = self.x_clip[0], self.x_clip[1]
         z = ((x.to(scale.dtype) - self.x_mean) * scale).clamp(-1e30, 1e30)
         excess = z - z.clamp(-inner, inner)
-        return (z - excess + margin * (excess / (excess.abs() + margin + 1e-30))).to(dtype)
+        return (z - excess + margin * (excess / (excess.abs() + margin).clamp(min=1e-12))).to(dtype)
 
     def outputs(self, y_r: Tensor) -> Tensor:
         """What the regressor says in the target's units."""
