@@ -10,6 +10,7 @@ least 1 / `BELOW` of the least mean loss of a group of rows that are expected to
 The check asks whether it holds group by group, and whether it is better than one constant for all rows.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +24,7 @@ from aleator.estimators import robust
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-MOST_OF_ONE = 0.2  # of the sum of all losses may be the loss of one row
+MOST_OF_ONE = 0.3  # of the sum of all losses may be the loss of one row
 ABOVE = 2.0  # times the largest loss of a held-out row may be expected of a new one, and at least
 BELOW = 5.0  # the part of the least mean loss of a group of held-out rows,
 GROUPS = 50  # of which there are so many,
@@ -163,7 +164,9 @@ def credible_losses(L: Floats, weight: Floats) -> Floats:
     order = np.argsort(-weight * L, kind="stable")
     parts = (weight * L)[order]
     rest = parts[::-1].cumsum()[::-1]  # what is left from each place on
-    for k in range(min(int(1 / MOST_OF_ONE), len(parts))):  # the first k are cut to one height h = MOST_OF_ONE * sum
+    for k in range(
+        min(math.ceil(1 / MOST_OF_ONE), len(parts))
+    ):  # the first k are cut to one height h = MOST_OF_ONE * sum
         height = MOST_OF_ONE * rest[k] / (1 - k * MOST_OF_ONE)
         if parts[k] <= height * (1 + 1e-12):
             break

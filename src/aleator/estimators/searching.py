@@ -14,6 +14,7 @@ from aleator.estimators.task import Task
 
 Floats = NDArray[np.float64]
 
+_OF_ROWS = ("losses", "expected", "weight", "group")
 LEAST = 1e-12  # loss, in units of the networks, that is told from none
 
 
@@ -95,9 +96,9 @@ def searched(task: Task, giving_up: Task | None, held: list[Rows], kept: list[Ro
 
 
 def _folds_with(held: list[Rows], rows: int) -> slice:
-    """The first folds that have so many rows, or half of all rows if these are fewer."""
+    """The first folds that have so many rows, or all."""
     sizes = np.cumsum([len(fold) for fold in held])
-    return slice(int(np.argmax(sizes >= min(rows, sizes[-1] / 2))) + 1)
+    return slice(int(np.argmax(sizes >= min(rows, sizes[-1]))) + 1)
 
 
 @dataclass(frozen=True)
@@ -136,14 +137,12 @@ class _Tried:
 
     def and_also(self, other: "_Tried") -> "_Tried":
         """The same for more rows."""
-        names = ("losses", "expected", "weight", "group")
-        of_rows = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in names}
-        return replace(self, left_out=(*self.left_out, *other.left_out), **of_rows)
+        both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _OF_ROWS}
+        return _Tried(self.epochs, (*self.left_out, *other.left_out), **both)
 
     def of_first(self, n: int) -> "_Tried":
         """The same for the first `n` of the rows."""
-        of_rows = {name: getattr(self, name)[:n] for name in ("losses", "expected", "weight", "group")}
-        return replace(self, **of_rows)
+        return _Tried(self.epochs, self.left_out, **{name: getattr(self, name)[:n] for name in _OF_ROWS})
 
     def _scores(self) -> Floats:
         """L / e + ln e (n,), e the mean loss of rows expected alike, a tenth of all; on average 1 + the mean of ln e.

@@ -20,7 +20,7 @@ from aleator.losses import Loss
 
 Floats = NDArray[np.float64]
 ROWS_AT_A_TIME = 16_384  # copied together, where rows are copied at all
-CLIP = 3.0, 2.0  # spreads: an input is itself up to the first, and never beyond the sum of both
+CLIP = 4.0, 1.0  # spreads: an input is itself up to the first, and never beyond the sum of both
 SCALINGS = ("robust", "standard")
 
 

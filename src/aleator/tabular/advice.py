@@ -89,7 +89,7 @@ def refuse_unreliable(judged: Evaluation | None) -> None:
         return
     raise UnreliableError(
         f"the model failed: on {len(judged.y):,} rows it has not seen, the losses it expects are "
-        f"{judged.loss_ratio:.2g} times the real ones. Nothing was written. Are these rows unlike those it learned from?"
+        f"{judged.loss_ratio:.2g} times the real ones. Nothing was written. Are they unlike those it learned from?"
     )
 
 
