@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
+.PHONY: gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
   reproduction tuned cells msd kills torch digits command docs format clean
 
 demo: .venv/core
@@ -61,6 +61,16 @@ fuzz: .venv/all
 
 automatic: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/automatic.py $(ARGS)
+
+# Ten tables, forty kinds of dirt, four models, 90 minutes; intervals for skewed errors; seconds by the number of rows.
+gauntlet: .venv/all
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gauntlet.py $(ARGS)
+
+intervals: .venv/all
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/intervals.py $(ARGS)
+
+pair-speed: .venv/all
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/pair_speed.py $(ARGS)
 
 automatic-speed: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/automatic_speed.py $(ARGS)

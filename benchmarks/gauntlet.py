@@ -342,7 +342,7 @@ def command(X: pd.DataFrame, y: np.ndarray, seed: int) -> tuple[Answer, float]:
 
 
 def boosting(X: pd.DataFrame, y: np.ndarray, seed: int) -> tuple[Answer, float]:
-    return quantifier(HistGradientBoostingRegressor(random_state=0), "absolute", X, y, seed)
+    return quantifier(HistGradientBoostingRegressor(loss="absolute_error", random_state=0), "absolute", X, y, seed)
 
 
 def forest(X: pd.DataFrame, y: np.ndarray, seed: int) -> tuple[Answer, float]:

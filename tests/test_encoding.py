@@ -124,3 +124,38 @@ def test_a_column_that_is_empty_in_fit_may_have_texts_later():
     encoder = TableEncoder().fit(pd.DataFrame({"a": pd.Series([None] * 3, dtype=object), "b": [1.0, 2.0, 3.0]}))
     with pytest.warns(UserWarning, match="never seen in fit, such as 'x'"):
         assert np.isfinite(encoder.transform(pd.DataFrame({"a": ["x"], "b": [1.0]}))).all()
+
+
+def test_rare_categories_share_a_column_if_together_they_are_ten():
+    names = np.array(["a"] * 300 + ["b"] * 200 + ["c"] * 4 + ["d"] * 5)
+    few = TableEncoder().fit(pd.DataFrame({"x": names}))
+    assert few.width == 2
+    assert not few.transform(pd.DataFrame({"x": ["c", "d"]})).any()
+    names = np.append(names, ["e"])
+    more = TableEncoder().fit(pd.DataFrame({"x": names}))
+    assert more.width == 3
+    np.testing.assert_array_equal(more.transform(pd.DataFrame({"x": ["a", "c", "d", "e"]}))[:, 2], [0, 1, 1, 1])
+    with pytest.warns(UserWarning, match="never seen"):
+        assert more.transform(pd.DataFrame({"x": ["new"]}))[0, 2] == 1
+    facts, arrays = more._packed()
+    again = TableEncoder._unpacked(facts, arrays)
+    np.testing.assert_array_equal(
+        again.transform(pd.DataFrame({"x": names})), more.transform(pd.DataFrame({"x": names}))
+    )
+    old = TableEncoder._unpacked(facts, {name: array for name, array in arrays.items() if "columns" not in name})
+    assert old.width == 5
+
+
+def test_a_column_of_gaps_from_ten_gaps_on():
+    for gaps, width in ((1, 1), (9, 1), (10, 2)):
+        X = np.random.default_rng(0).normal(size=(500, 1))
+        X[:gaps] = np.nan
+        assert TableEncoder().fit_transform(X).shape == (500, width)
+
+
+def test_many_one_row_categories_beside_a_few_frequent_ones():
+    """A misspelling here and there does not make a column of many."""
+    names = [*np.repeat(list("abcdefgh"), 100), *(f"rare {k}" for k in range(40))]
+    encoder = TableEncoder().fit(pd.DataFrame({"x": names}))
+    assert encoder.kinds_ == ["few"]
+    assert encoder.width == 9

@@ -43,12 +43,48 @@ def test_no_single_row_decides_about_the_scale():
 
 
 @pytest.mark.parametrize("n", [6, 20, 60])
-def test_a_row_is_at_most_a_share_of_the_sum(n):
+def test_an_observation_is_at_most_a_share_of_the_sum(n):
     L = np.r_[1e6, 1e5, 1e4, np.ones(n)]
-    weight = np.r_[2.0, 1.0, 1.0, np.ones(n)]
-    credible = weight * held_out.credible_losses(L, weight)
-    assert credible.max() <= held_out.MOST_OF_ONE * credible.sum() * (1 + 1e-9)
+    credible = held_out.credible_losses(L, np.ones(n + 3))
+    assert credible.max() == pytest.approx(held_out.MOST_OF_ONE * credible.sum(), rel=1e-6)
     assert_allclose(held_out.credible_losses(np.ones(n), np.ones(n)), 1.0)
+
+
+def test_rows_that_are_often_there_are_not_clipped():
+    """Equal rows are merged, with their weights added: what many rows have in common is not one row."""
+    L, weight = np.array([0.0004, 0.96, 0.25, 0.25]), np.array([490.0, 10.0, 250.0, 250.0])
+    assert_allclose(held_out.credible_losses(L, weight / weight.mean()), L)
+
+
+@pytest.mark.parametrize("make", [lambda: LossQuantifier(lambda X: 0.9 * X[:, 0], "absolute"), lambda: PairEnsemble(2)])
+def test_tables_of_few_values(make):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(1500, 1)).astype(float)
+    y = (rng.uniform(size=1500) < np.where(X[:, 0] > 0, 0.7, 0.02)).astype(float)
+    model = make().fit(X, y)
+    loss = np.abs(y - model.predict(X)) if isinstance(model, LossQuantifier) else (y - model.predict(X)) ** 2
+    assert model.predict_loss(X).mean() == pytest.approx(loss.mean(), rel=0.15)
+
+
+def test_rare_claims_count():
+    """25 claims among 5,000 rows make the loss, and nothing about them is implausible."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(5000, 2)), np.zeros(5000)
+    y[rng.choice(5000, 25, replace=False)] = rng.uniform(500, 3000, 25)
+    model = LossQuantifier(lambda X: np.full(len(X), y.mean())).fit(X, y)
+    assert model.predict_loss(X).mean() == pytest.approx(((y - y.mean()) ** 2).mean(), rel=0.3)
+
+
+def test_pairs_are_judged_by_the_targets_themselves():
+    X, y = noise_anywhere(300)
+    y[7] = 1e6
+    model = PairRegressor().fit(X, y)
+    table = model.out_of_fold_.set_index("row")
+    assert table.loc[7, "loss"] == pytest.approx(1e12, rel=1e-3)
+    assert model.predict_loss(X).mean() < 20
+    assert model.check_.outliers[0] == 7
+    assert not model.check_.passed
+    assert "row 7" in model.check_.message
 
 
 def test_what_was_not_seen_is_not_expected():

@@ -44,6 +44,54 @@ def test_coverage_over_calibration_splits(promised):
     assert promised - 0.01 < np.mean(covered) < promised + 1 / (n + 1) + 0.01
 
 
+@pytest.mark.parametrize("promised", [0.5, 0.8, 0.9])
+def test_both_sides_over_calibration_splits(promised):
+    """Skewed errors: below and above at most half of what is left each, and not much less."""
+    rng = np.random.default_rng(1)
+    n, below, above = 99, [], []
+    for _ in range(400):
+        scale = rng.uniform(0.1, 3, size=n + 200)
+        miss = scale * (rng.exponential(size=n + 200) - 0.5)
+        scores = intervals.scores(np.abs(miss[:n, None]), scale[:n, None], np.sign(miss[:n, None]))
+        ends = intervals.ends(losses.absolute, np.zeros(200), scale[n:], intervals.quantiles(scores, promised))
+        below.append(np.mean(miss[n:] < ends[0]))
+        above.append(np.mean(miss[n:] > ends[1]))
+    for share in (below, above):
+        assert (1 - promised) / 2 - 1 / (n + 1) - 0.01 < np.mean(share) < (1 - promised) / 2 + 0.01
+
+
+def test_the_interval_contains_the_prediction():
+    """Where nearly all targets are on one side, the other end is the prediction; so it is where nothing was expected."""
+    for sign in (-1.0, 1.0):
+        scores = np.sort(sign * np.r_[np.linspace(1, 2, 98), -1, -2])[:, None]
+        low, high = intervals.ends(losses.absolute, np.zeros(1), np.ones(1), intervals.quantiles(scores, 0.9))
+        assert low[0] <= 0 <= high[0]
+        assert (high[0] if sign > 0 else -low[0]) == pytest.approx(1.96, abs=0.02)
+    endless = np.sort(np.r_[np.full(98, np.inf), -1, -2])[:, None]
+    low, high = intervals.ends(losses.absolute, np.zeros(1), np.ones(1), intervals.quantiles(endless, 0.9))
+    assert (low[0], high[0]) == (0.0, np.inf)
+
+
+def test_few_rows_have_one_level_for_both_sides():
+    scores = np.sort(np.random.default_rng(0).normal(size=(18, 1)), axis=0)
+    assert intervals.quantiles(scores, 0.9) is None
+    assert intervals.quantiles(np.vstack([scores, [[9.0]]]), 0.9) is not None
+    assert intervals.quantiles(np.abs(scores.repeat(9, axis=0)), 0.9) is None  # files from before scores had a sign
+
+
+def test_skewed_errors_fall_outside_on_both_sides_alike():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(4000, 1))
+    y = X[:, 0] + (0.1 + X[:, 0]) * rng.exponential(size=4000)
+    model = LossQuantifier(Ridge(), "absolute").fit(X[:2000], y[:2000])
+    low, high = model.predict_interval(X[2000:])
+    assert np.mean(y[2000:] < low) == pytest.approx(0.05, abs=0.02)
+    assert np.mean(y[2000:] > high) == pytest.approx(0.05, abs=0.02)
+    low, high = model.predict_interval(X[2000:], symmetric=True)
+    assert np.mean(y[2000:] < low) < 0.01
+    assert np.mean((y[2000:] >= low) & (y[2000:] <= high)) == pytest.approx(0.9, abs=0.03)
+
+
 @pytest.mark.parametrize("loss", ["squared", "absolute", "pinball(0.8)", "huber(0.5)"])
 def test_a_calibrated_pair_covers(loss):
     rng = np.random.default_rng(0)

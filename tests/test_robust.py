@@ -1,17 +1,22 @@
 """A few wrong cells move nothing: quantiles, fences, plausible values, and inputs that are bounded."""
 
 import numpy as np
+import onnxruntime
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from aleator import engine
 from aleator.engine import kernels
 from aleator.estimators import robust
-from aleator.estimators.table import CLIP, Scaling, scaling, table, weighted_set
+from aleator.estimators import table as table_module
+from aleator.estimators.table import Scaling, scaling, table, weighted_set
 from aleator.losses import squared
+from aleator.onnx import networks
+from aleator.onnx.graph import Graph
+from aleator.torch.scaling import Scaling as TorchScaling
 
 # ---------------------------------------------------------------- quantiles
 
@@ -26,36 +31,59 @@ def test_a_weight_is_a_number_of_rows(rows, level):
     assert robust.quantiles(repeated, np.ones(len(repeated)), (level,)) == [expected]
 
 
-# ---------------------------------------------------------------- the bulk of a column
+# ---------------------------------------------------------------- the tails of a column
 
 
-def test_clean_columns_lie_within_their_fences():
+CLEAN = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "uniform": lambda rng, n: rng.uniform(size=n),
+    "whole": lambda rng, n: rng.integers(0, 5, n).astype(float),
+    "exponential": lambda rng, n: rng.exponential(size=n),
+    "log-normal": lambda rng, n: np.exp(2 * rng.normal(size=n)),
+    "zero-inflated": lambda rng, n: np.where(rng.uniform(size=n) < 0.8, 0.0, rng.exponential(size=n)),
+}
+
+
+@pytest.mark.parametrize("n", [100, 1000, 10_000])
+@pytest.mark.parametrize("kind", CLEAN)
+def test_clean_columns_end_where_they_end(kind, n):
+    for seed in range(5):
+        values = CLEAN[kind](np.random.default_rng(seed), n)
+        assert_allclose(robust.tail_ends(values, None), (values.min(), values.max()))
+
+
+@pytest.mark.parametrize("wrong", [-999.0, 9999.0, 1e30])
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.05])
+@pytest.mark.parametrize("kind", ["normal", "uniform", "whole", "exponential"])
+def test_what_is_torn_off_is_beyond_the_end(kind, share, wrong):
+    values = CLEAN[kind](np.random.default_rng(0), 2000)
+    before = robust.tail_ends(values, None)
+    values[: round(share * 2000)] = wrong
+    low, high = robust.tail_ends(values, None)
+    assert before[0] - 1e-9 <= low
+    assert high <= before[1] + 1e-9
+    assert high - low > 0.5 * (before[1] - before[0])
+
+
+def test_a_weight_is_a_number_of_rows_in_the_tails_too():
     rng = np.random.default_rng(0)
-    for values in (rng.normal(size=5000), rng.uniform(size=5000), rng.integers(0, 5, 5000).astype(float)):
-        low, high = robust.fences(values, None)
-        assert low < values.min()
-        assert values.max() < high
+    values, counts = np.exp(rng.normal(size=300)), rng.integers(1, 4, 300)
+    ends = robust.tail_ends(values, counts.astype(float))
+    assert ends == robust.tail_ends(np.repeat(values, counts), None)
 
 
-def test_a_sentinel_does_not_move_the_fences():
-    values = np.random.default_rng(0).normal(size=1000)
-    before = robust.fences(values, None)
-    values[:3] = 1e9
-    assert_allclose(robust.fences(values, None), before, atol=0.05)
-
-
-def test_a_flag_has_a_range_if_ten_rows_have_it():
+def test_a_flag_is_learned_from_if_ten_rows_have_it():
     flag = np.zeros(1000)
     flag[:9] = 1
-    assert robust.fences(flag, None) is None
+    assert robust.tail_ends(flag, None) is None
     flag[:10] = 1
-    assert robust.fences(flag, None) == (0.0, 1.0)
-    flag[:3] = 1e6  # a sentinel among the ten
+    assert robust.tail_ends(flag, None) == (0.0, 1.0)
+    flag[:3] = 1e6  # a sentinel among them
     flag[10:13] = 1
-    assert robust.fences(flag, None) == (0.0, 1.0)
+    assert robust.tail_ends(flag, None) == (0.0, 1.0)
     few = np.zeros(40)
     few[:2] = 1
-    assert robust.fences(few, None) == (0.0, 1.0)  # in a small table, a twentieth of the rows is enough
+    assert robust.tail_ends(few, None) == (0.0, 1.0)  # in a small table, a twentieth of the rows is enough
 
 
 # ---------------------------------------------------------------- the largest plausible value
@@ -66,7 +94,7 @@ def test_a_flag_has_a_range_if_ten_rows_have_it():
 def test_what_a_distribution_gives_is_plausible(draw, n):
     for seed in range(20):
         values = draw.rvs(size=n, random_state=seed)
-        assert values.max() <= robust.plausible_maximum(values, np.ones(n))
+        assert values.max() <= 1.2 * robust.plausible_maximum(values, np.ones(n))
 
 
 def test_a_heavy_tail_loses_next_to_nothing():
@@ -81,15 +109,16 @@ def test_what_is_absurd_is_not_plausible():
     rng = np.random.default_rng(0)
     for n in (200, 2000, 20_000):
         values = np.abs(rng.normal(size=n))
-        values[: max(1, n // 1000)] *= 1e6
-        assert robust.plausible_maximum(values, np.ones(n)) < 20
+        values[:3] *= 1e6
+        assert robust.plausible_maximum(values, np.ones(n)) < 30
 
 
-def test_a_rare_region_of_large_losses_is_plausible():
-    """One row in fifty loses a hundred times as much: that is no mistake in the data."""
-    values = np.abs(np.random.default_rng(0).normal(size=5000))
-    values[::50] *= 100
-    assert values.max() < robust.plausible_maximum(values, np.ones(5000))
+@pytest.mark.parametrize("n", [500, 5000, 100_000])
+def test_what_ten_rows_have_is_plausible(n):
+    """However rare they are: a few claims among thousands of policies are no mistake in the data."""
+    values = 1e-4 * np.abs(np.random.default_rng(0).normal(size=n))
+    values[:11] = np.linspace(0.5, 1.0, 11)
+    assert values.max() <= robust.plausible_maximum(values, np.ones(n))
 
 
 def test_few_values_or_many_zeros_tell_nothing():
@@ -115,12 +144,12 @@ def learned(X, way="robust"):
 
 
 def test_clean_columns_are_standardised_as_in_the_paper():
-    X = np.random.default_rng(0).normal(size=(500, 3)) * [1, 1e6, 1e-9]
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=500), 1e6 * rng.uniform(size=500), 1e-9 * np.exp(rng.normal(size=500))])
     ours, paper = learned(X), learned(X, "standard")
     assert_array_equal(ours.x_mean, paper.x_mean)
     assert_array_equal(ours.x_spread, paper.x_spread)
-    inside = np.abs((X - X.mean(0)) / X.std(0)).max(axis=1) < CLIP[0]
-    assert_allclose(ours.inputs(X)[inside], ((X - X.mean(0)) / X.std(0))[inside], rtol=1e-9, atol=1e-12)
+    assert_array_equal(ours.inputs(X), paper.inputs(X))
 
 
 @pytest.mark.parametrize("wrong", [-999.0, 9999.0, 1e6, 1e30, -1e300])
@@ -130,8 +159,15 @@ def test_one_wrong_cell_moves_no_other_row(wrong):
     X[0, 0] = wrong
     after = learned(X).inputs(X)
     assert_allclose(after[1:], before[1:], atol=0.05)
-    assert np.abs(after).max() <= sum(CLIP)
-    assert after[0, 0] == pytest.approx(np.sign(wrong) * sum(CLIP), abs=0.01)
+    assert np.abs(after[0, 0]) <= robust.REACH * np.abs(before[:, 0]).max() + 0.1
+    assert np.sign(after[0, 0]) == np.sign(wrong)
+
+
+def test_a_rare_flag_is_at_most_ten_spreads_out():
+    X = np.zeros((12_000, 1))
+    X[:20] = 1.0
+    assert np.abs(learned(X).inputs(X)).max() <= table_module.FARTHEST
+    assert np.abs(learned(X, "standard").inputs(X)).max() > 20
 
 
 def test_a_flag_set_once_is_ignored():
@@ -143,31 +179,24 @@ def test_a_flag_set_once_is_ignored():
     assert_array_equal(learned(X).inputs(X)[:, 1], np.zeros(1000))
 
 
-@given(st.floats(0, 10), st.floats(0, 10), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
-@settings(max_examples=100, deadline=None)
-def test_clipping_is_smooth_rising_and_bounded(inner, margin, values):
-    z = np.sort(np.array(values))
-    t = Scaling(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1), np.array([inner, margin])).inputs(z[:, None])[:, 0]
-    assert (np.diff(t) >= -1e-9).all()
-    assert (np.abs(t) <= inner + margin + 1e-9).all()
-    assert_allclose(t[np.abs(z) <= inner], z[np.abs(z) <= inner], atol=1e-12)
-    if inner > 1e-3 and margin > 1e-3:  # the slope is 1 on both sides of the edge
-        step = 1e-6 * min(inner, margin)
-        near = np.array([inner - step, inner, inner + step])[:, None]
-        left, right = np.diff(Scaling(*np.eye(1).repeat(4, 0) * [[0], [1], [0], [1]], np.array([inner, margin])).inputs(near)[:, 0])  # fmt: skip
-        assert left == pytest.approx(step, rel=1e-3)
-        assert right == pytest.approx(step, rel=1e-3)
-
-
-@pytest.mark.parametrize("clip", [CLIP, tuple(engine.UNBOUNDED)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_engine_sees_the_same_inputs(clip, dtype):
+@pytest.mark.parametrize("bounded", [True, False])
+def test_engine_torch_and_onnx_see_the_same_inputs(bounded, dtype, tmp_path):
     rng = np.random.default_rng(0)
     X = (rng.standard_cauchy(size=(200, 3)) * [1, 100, 1e30]).astype(dtype)
-    scales = Scaling(np.array([0.1, 5.0, 0.0]), np.array([2.0, 0.0, 3.0]), np.zeros(1), np.ones(1), np.array(clip))
+    clip = np.array([[-2.0, -1.0, -5.0], [3.0, 1.0, 8.0]]) if bounded else None
+    scales = Scaling(np.array([0.1, 5.0, 0.0]), np.array([2.0, 0.0, 3.0]), np.zeros(1), np.ones(1), clip)
     out = np.empty(600, np.float32)
     kernels.gather(X, *scales.place, np.arange(200), out)
-    assert_allclose(out.reshape(200, 3), scales.inputs(X), rtol=1e-6, atol=1e-6)
+    expected = scales.inputs(X)
+    assert_allclose(out.reshape(200, 3), expected, rtol=1e-6, atol=1e-6)
+    here = TorchScaling(scales.x_mean, scales.x_spread, x_clip=scales.place[2])
+    assert_allclose(here.inputs(torch.from_numpy(X), torch.float64), expected, rtol=1e-6)
+    graph = Graph()
+    graph.output("Z", networks.standardised(graph.input("X", "float64", ("rows", 3)), scales), ("rows", 3))
+    graph.write(tmp_path / "z.onnx", {})
+    (found,) = onnxruntime.InferenceSession(tmp_path / "z.onnx").run(None, {"X": X.astype(np.float64)})
+    assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_absurd_targets_are_learned_as_plausible_ones():
@@ -178,5 +207,7 @@ def test_absurd_targets_are_learned_as_plausible_ones():
     y[3] = 1e9
     dirty = table(X, y, None, squared, True, "robust")
     assert dirty.scaling.y_spread == pytest.approx(clean.scaling.y_spread, rel=0.05)
-    assert np.abs(dirty.data.Y).max() < 15
+    assert np.abs(dirty.data.Y).max() < 30
+    assert_array_equal(dirty.data.truth, y)  # what it is judged by
+    assert clean.data.truth is None
     assert table(X, y, None, squared, True).scaling.y_spread > 1e6

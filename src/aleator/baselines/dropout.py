@@ -135,7 +135,8 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
     def _compare(self, left: fitting.LeftOut) -> Floats:
         """Realised and predicted loss of rows left out, and the side of the target, (3, n, M)."""
         mean, aleatoric, epistemic = by_blocks(lambda X: self._mixed(left.params[0], X), left.data.X[left.rows])
-        Y = self.scaling_.restored(left.data.Y[left.rows])
+        data = left.data
+        Y = self.scaling_.restored(data.Y[left.rows]) if data.truth is None else data.truth[left.rows]
         return np.stack([losses.get(self.loss)(Y, mean), aleatoric + epistemic, np.sign(Y - mean)])
 
     # ------------------------------------------------------------ predict

@@ -257,6 +257,7 @@ class PBPRegressor(BayesianRegressor):
     ----------
     loss : "squared" or "absolute". The likelihood is Gaussian for both; E|y - mu| = sqrt(2 V / pi).
     hidden : units of each hidden layer (ReLU).
+    scaling : "robust" or "standard", as in `PairRegressor`.
     epochs : passes over the rows, each in an order of its own.
     prior : shape and rate of the Gamma prior of noise precision and weight precision.
     random_state, verbose : as in `PairRegressor`.

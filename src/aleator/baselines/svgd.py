@@ -189,6 +189,7 @@ class SVGDRegressor(BayesianRegressor):
     prior : shape and rate of the Gamma prior of noise precision and weight precision.
     held_out : share of the rows (at most 500) that are not learned from; the noise of each particle is in the end its
         mean loss on them, and intervals need no `calibrate`. 0: learn from all rows, keep the noise of the posterior.
+    scaling : "robust" or "standard", as in `PairRegressor`.
     shuffle : whether rows are put in random order first. Without, minibatches come in the order of the table and its
         last rows are held out, as in the authors' code; for tables that are in random order already.
     random_state, verbose : as in `PairRegressor`.

@@ -3,7 +3,6 @@
 from aleator.engine.network import ACTIVATIONS, Network, network
 from aleator.engine.train import (
     OPTIMIZERS,
-    UNBOUNDED,
     Data,
     DivergenceError,
     Member,
@@ -19,12 +18,12 @@ from aleator.engine.train import (
     lam_of,
     settled,
     train,
+    unbounded,
 )
 
 __all__ = [
     "ACTIVATIONS",
     "OPTIMIZERS",
-    "UNBOUNDED",
     "Data",
     "DivergenceError",
     "Member",
@@ -42,4 +41,5 @@ __all__ = [
     "network",
     "settled",
     "train",
+    "unbounded",
 ]

@@ -257,17 +257,12 @@ def drop(h, keep, o, n, key, threshold, scale):
 def gather(X, shift, scale, clip, rows, out):
     """Standardise and clip the rows asked for, in float64, into a float32 block.
 
-    With z = (x - shift) scale and clip = (inner, margin): z as it is up to +-inner, and beyond that, with the excess
-    r = |z| - inner, inner + margin - margin^2 / (margin + r), which is smooth and stays below inner + margin.
+    (x - shift) scale, clipped to the range `clip` (2, D) of each column.
     """
     D = X.shape[1]
-    inner, margin = clip[0], clip[1]
     for b in range(rows.size):
         for i in range(D):
-            z = (X[rows[b], i] - shift[i]) * scale[i]
-            inside = min(max(z, -inner), inner)
-            rest = margin - margin * margin / (margin + abs(z - inside) + 1e-300)
-            out[b * D + i] = inside + (rest if z > 0.0 else -rest)
+            out[b * D + i] = min(max((X[rows[b], i] - shift[i]) * scale[i], clip[0, i]), clip[1, i])
 
 
 @kernel()
@@ -561,7 +556,7 @@ def specialised(entry: Callable[..., Any], data: str) -> Callable[..., Any]:
     f8, i8, f4 = types.float64, types.int64, types.float32
     x = _read(types.float32 if data == "float32" else f8, 2)
     table = _read(i8, 2), _read(i8, 1), i8
-    scaling = _read(f8, 1), _read(f8, 1), _read(f8, 1)
+    scaling = _read(f8, 1), _read(f8, 1), _read(f8, 2)
     sample = _read(f4, 2), _read(f8, 1), _read(f8, 2), _read(i8, 1)
     pointers = *[types.FunctionType(LOSS_SIGNATURE)] * 2, types.FunctionType(HEAD_SIGNATURE)
     if entry is run_forward:

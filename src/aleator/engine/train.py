@@ -26,9 +26,11 @@ WORK_OF_A_CHUNK = 200_000_000
 # Rows that go through the layers together when nothing is learned.
 ROWS_OF_A_BLOCK = 64
 
-# Inputs as they are, but for what lies so far out that a sum would no longer be finite.
-UNBOUNDED = np.array([kernels.FARTHEST, 0.0])
-UNBOUNDED.flags.writeable = False
+
+def unbounded(n_inputs: int) -> NDArray[np.float64]:
+    """The range (2, D) of inputs that nothing else bounds: 10,000 spreads."""
+    return np.array([[-kernels.FARTHEST], [kernels.FARTHEST]]).repeat(n_inputs, axis=1)
+
 
 OPTIMIZERS = {"nesterov": kernels.NESTEROV, "adam": kernels.ADAM}
 
@@ -41,9 +43,8 @@ class DivergenceError(ArithmeticError):
 class Data:
     """What members learn from: only read, and shared between them.
 
-    X (n, D) float32 or float64, standardised on the fly to (X - shift) * scale and clipped by `clip` (2,), the inner
-    range and the margin beyond it (`kernels.gather`); Y (n, M) the target in the units the
-    network works in; weight (n,), around 1; frame (M, 4): the loss of output m is
+    X (n, D) float32 or float64, standardised on the fly to (X - shift) * scale and clipped to the range `clip` (2, D);
+    Y (n, M) the target in the units the network works in; weight (n,), around 1; frame (M, 4): the loss of output m is
     factor * L(shift + scale y, shift + scale y_r), and the regressor follows push * scale * slope. push = factor is the
     gradient; another value only changes how fast one output learns beside the others.
     """
@@ -54,7 +55,8 @@ class Data:
     Y: NDArray[np.float32]
     weight: NDArray[np.float64]
     frame: NDArray[np.float64]
-    clip: NDArray[np.float64] = field(default_factory=lambda: UNBOUNDED)
+    clip: NDArray[np.float64] | None = None  # none: `unbounded`
+    truth: NDArray[np.float64] | None = None  # (n, M): the targets themselves, where Y was clipped; not learned from
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,7 @@ def forward(
     X: NDArray[np.floating],
     shift: NDArray[np.float64],
     scale: NDArray[np.float64],
-    clip: NDArray[np.float64] = UNBOUNDED,
+    clip: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """y_r (n, M) and xi (n, Q) of one member, compiled, a block of rows at a time: memory is that of the result.
 
@@ -249,6 +251,7 @@ def forward(
     _check(network, params)
     if X.ndim != 2 or X.shape[1] != network.n_inputs:
         raise ValueError(f"the network has {network.n_inputs} inputs, got an array of shape {X.shape}.")
+    clip = unbounded(network.n_inputs) if clip is None else np.ascontiguousarray(clip)
     y_r = np.empty((len(X), network.n_outputs), np.float32)
     xi = np.empty((len(X), network.n_quantifiers), np.float32)
     table = _table(network, ROWS_OF_A_BLOCK)
@@ -309,7 +312,8 @@ def _check(network: Network, params: NDArray[np.float32]) -> None:
 
 
 def _sample(data: Data, rows: NDArray[np.int64]) -> tuple[Any, ...]:
-    arrays = (data.X, data.shift, data.scale, data.clip, data.Y, data.weight, data.frame, rows)
+    clip = unbounded(data.X.shape[1]) if data.clip is None else np.ascontiguousarray(data.clip)
+    arrays = (data.X, data.shift, data.scale, clip, data.Y, data.weight, data.frame, rows)
     return tuple(frozen(a) for a in arrays)
 
 

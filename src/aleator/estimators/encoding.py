@@ -11,8 +11,8 @@ apart by what is in them:
 | more of them | the mean of y, target or loss, over other rows that share one (`TargetEncoder`) |
 | strings that hardly ever repeat: text | their words, hashed to 32 columns |
 
-What ten rows do not have (`robust.rare`; fewer in small tables) cannot be learned from: such categories share one
-column, "other", if together they are ten, and else have none; a column of gaps is added from ten gaps on.
+Categories of fewer than ten rows (`robust.rare`; fewer in small tables) are merged: they share one column, "other", if
+together they have ten, and else have none. A column of gaps is added from ten gaps on.
 
 Standardisation comes later, with the network's.
 """
@@ -61,8 +61,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turns a DataFrame or an array, whatever its columns hold, into an array of finite numbers.
 
     `fit_transform(X, y)` takes a number for each row, the target or a loss; one of many categories is then encoded by
-    what it tells about it. A value never seen in `fit` is no error: it is encoded as no category at all, and one
-    warning names it.
+    what it tells about it. A value never seen in `fit` is no error: it is encoded as "other", or as no category at all
+    if there is no such column, and one warning names it.
 
     Attributes
     ----------
@@ -173,12 +173,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return {}
         known = [np.array(self.categories_[name], object) for name in names]
         part = TargetEncoder(categories=known, target_type="continuous").fit(table[names], y)
-        mean, least = float(part.target_mean_), robust.rare(len(table))
+        mean = float(part.target_mean_)
         told = {}
         for name, values in zip(names, part.encodings_, strict=True):
             counts = np.bincount(self._codes(table, name), minlength=len(values))
-            share = np.where(counts < least, counts / (counts + least), 1.0)
-            told[name] = Told(mean + share * (values - mean), mean)
+            told[name] = Told(mean + counts / (counts + 1) * (values - mean), mean)  # of one row, only half
         return told
 
     # ------------------------------------------------------------ a table as numbers

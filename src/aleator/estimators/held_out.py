@@ -10,7 +10,6 @@ least 1 / `BELOW` of the least mean loss of a group of rows that are expected to
 The check asks whether it holds group by group, and whether it is better than one constant for all rows.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,6 +35,8 @@ TOO_FAR = 4.0  # times more or less than expected is wrong for a group,
 DOUBT = 4.0  # if it is by so many standard errors,
 MATTERS = 0.5  # and, where it is less, by this part of the mean loss of all rows
 WORSE = 3.0  # standard errors by which the score must be worse than that of a constant
+SHOWN = 5  # rows with implausible losses are named
+WORTH_TELLING = 0.1  # of the sum of all losses
 FIRST_GUESSES = 30  # steps of the search for the scale
 
 
@@ -105,7 +106,14 @@ class HeldOut:
         columns = zip(self.credible.T, self.expected.T, strict=True)
         problems, groups, influence = zip(*(_checked(L, e, self.weight) for L, e in columns), strict=True)
         table = pd.concat(groups, keys=range(len(groups)), names=["output", None]).reset_index(level=0)
-        return Check(problems, table.reset_index(drop=True), max(influence))
+        return Check(problems, table.reset_index(drop=True), max(influence), *self._outliers())
+
+    def _outliers(self) -> tuple[tuple[int, ...], float]:
+        """Rows with implausibly large losses, largest first, and the share of the sum of all losses that is clipped."""
+        clipped = self.weight[:, None] * (self.realised - self.credible)
+        total = float((self.weight @ self.realised).sum())
+        rows = np.argsort(-clipped.max(axis=1), kind="stable")[: int((clipped.max(axis=1) > 0).sum())]
+        return tuple(int(row) for row in self.rows[rows[:SHOWN]]), float(clipped.sum() / total) if total > 0 else 0.0
 
     @property
     def mean(self) -> Floats:
@@ -129,6 +137,8 @@ class Check:
     problems : for each output what is wrong with the quantifier, "" if nothing.
     groups : groups of rows that are expected to lose about as much, by output: rows, expected_loss, realised_loss.
     influence : how much one row can change the scale, as a share.
+    outliers : rows with losses far beyond what all others make plausible, the largest first, at most five.
+    outlier_share : the part of the sum of all losses that is beyond, and counts for nothing.
     quantifier : what predicts the expected loss: "network", or what took its place because of a problem and has a
         better score: "linear", "constant". A constant is the mean loss of all rows.
     rejected : the problems of the quantifiers that others took the place of.
@@ -137,18 +147,32 @@ class Check:
     problems: tuple[str, ...]
     groups: pd.DataFrame
     influence: float
+    outliers: tuple[int, ...] = ()
+    outlier_share: float = 0.0
     quantifier: str = "network"
     rejected: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """Whether the network is what predicts the expected loss, and nothing is wrong with it."""
-        return self.quantifier == "network" and not any(self.problems)
+        """Whether the network is what predicts the expected loss, and nothing is wrong with it or left out."""
+        return self.quantifier == "network" and not any(self.problems) and self.outlier_share < WORTH_TELLING
 
     @property
     def message(self) -> str:
-        """What a user has to know, in one sentence; "" if there is nothing."""
-        if self.passed:
+        """What a user has to know; "" if there is nothing."""
+        return " ".join(filter(None, (self._failure(), self._outliers())))
+
+    def _outliers(self) -> str:
+        if self.outlier_share < WORTH_TELLING:
+            return ""
+        rows = ("row " if len(self.outliers) == 1 else "rows ") + ", ".join(map(str, self.outliers))
+        return (
+            f"a few losses are far beyond all others ({rows}): {self.outlier_share:.0%} of the sum of all losses "
+            "is implausible and was left out of the expected loss."
+        )
+
+    def _failure(self) -> str:
+        if self.quantifier == "network" and not any(self.problems):
             return ""
         reason = next((problem for problem in (*self.rejected, *self.problems) if problem), "")
         failed = f"the quantifier failed its check on held-out rows: {reason}."
@@ -161,21 +185,15 @@ class Check:
 def credible_losses(L: Floats, weight: Floats) -> Floats:
     """Losses (n,), clipped to what is plausible, and so that none is more than a share of their sum."""
     L = np.minimum(L, robust.plausible_maximum(L, weight))
-    order = np.argsort(-weight * L, kind="stable")
-    parts = (weight * L)[order]
-    rest = parts[::-1].cumsum()[::-1]  # what is left from each place on
-    for k in range(
-        min(math.ceil(1 / MOST_OF_ONE), len(parts))
-    ):  # the first k are cut to one height h = MOST_OF_ONE * sum
-        height = MOST_OF_ONE * rest[k] / (1 - k * MOST_OF_ONE)
-        if parts[k] <= height * (1 + 1e-12):
-            break
-    else:
+    one = float(weight[weight > 0].min(initial=np.inf))  # of one observation: equal rows are merged, with one weight
+    low, high = 0.0, float(L.max(initial=0.0))
+    if not np.isfinite(one) or one * high <= MOST_OF_ONE * float(weight @ L):
         return L
-    if k == 0:
-        return L
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(weight * L > height, height / weight, L)
+    for _ in range(60):  # the height at which the largest loss is this share of the sum
+        height = 0.5 * (low + high)
+        fits = one * height <= MOST_OF_ONE * float(weight @ np.minimum(L, height))
+        low, high = (height, high) if fits else (low, height)
+    return np.minimum(L, low)
 
 
 def _limits(L: Floats, predicted: Floats, weight: Floats) -> Floats:
@@ -189,7 +207,7 @@ def _limits(L: Floats, predicted: Floats, weight: Floats) -> Floats:
 
 
 def _ratio(L: Floats, predicted: Floats, limits: Floats, weight: Floats) -> float:
-    """The factor with which the predicted losses, held within the limits, have the mean of the realised ones."""
+    """The factor with which the predicted losses, clipped to the limits, have the mean of the realised ones."""
     predicted = np.minimum(predicted, robust.plausible_maximum(predicted, weight))
     realised, mean = float(weight @ L), float(weight @ predicted)
     if not (realised > 0 and mean > 0 and np.isfinite(mean)):
@@ -228,7 +246,7 @@ def _checked(L: Floats, expected: Floats, weight: Floats) -> tuple[str, pd.DataF
     worse = float(np.average(difference, weights=weight))
     w = weight / weight.sum()
     error = float(np.sqrt(w**2 @ (difference - worse) ** 2))
-    if worse > WORSE * error and worse > 0 and not problem:
+    if worse > WORSE * error and worse > 0 and len(L) >= ROWS_OF_A_TENTH and not problem:
         problem = "it predicts the losses worse than one constant for all rows"
     change = np.abs(weight * (L - expected))
     influence = float(change.max() / (weight @ L)) if mean > 0 else 0.0

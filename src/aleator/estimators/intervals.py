@@ -63,15 +63,16 @@ def levels(factor: Floats, expected: Floats) -> Floats:
 def ends(
     loss: Loss | Cost, y_pred: Floats, expected: Floats, quantiles: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """Where the scores of a target would be these: below the prediction a negative one, above it a positive one."""
+    """How far targets with these scores lie from the prediction, negative ones below it and positive ones above.
+
+    The interval contains the prediction, also if nearly all targets are on one side of theirs.
+    """
     lower, upper = (np.broadcast_to(q, expected.shape) for q in quantiles)
 
     def at(score: Floats, side: float) -> Floats:
         return y_pred + side * _reach(loss, y_pred, levels(np.abs(score), expected), side)
 
-    low = np.where(lower <= 0, at(lower, -1.0), at(lower, 1.0) if (lower > 0).any() else y_pred)
-    high = np.where(upper >= 0, at(upper, 1.0), at(upper, -1.0) if (upper < 0).any() else y_pred)
-    return low, high
+    return np.where(lower <= 0, at(lower, -1.0), y_pred), np.where(upper >= 0, at(upper, 1.0), y_pred)
 
 
 def level_set(loss: Loss | Cost, y_pred: Floats, level: Floats) -> tuple[Floats, Floats]:

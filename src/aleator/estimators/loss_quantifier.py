@@ -59,10 +59,10 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         takes text, categories, dates and missing values: see `aleator.estimators.encoding`.
     use_prediction : whether the quantifier sees the prediction too.
     per_output : for targets with several outputs, an expected loss for each instead of one for their sum.
-    hidden, activation, dropout, optimizer, learning_rate, momentum, l2, clip, epochs, batch_size : the quantifiers'
-        network and training, as in `PairRegressor`. epochs=None finds the number on the folds of `cv`, scales the
-        expected loss to mean realised over mean predicted loss there (`rescale`), and leaves intervals; with a number
-        nothing is held out, and intervals need `calibrate`.
+    hidden, activation, scaling, dropout, optimizer, learning_rate, momentum, l2, clip, epochs, batch_size : network and
+        training of the quantifiers, as in `PairRegressor`. epochs=None finds the number on the folds of `cv`, scales
+        the expected loss to mean realised over mean predicted loss there (`rescale`), and leaves intervals; with a
+        number nothing is held out, and intervals need `calibrate`.
     n_jobs : threads of the quantifiers; -1 for all. The result does not depend on it.
     random_state : seed, or numpy's RandomState, of folds and quantifiers; the randomness of the estimator is its own.
     verbose : show progress bars.
@@ -72,7 +72,8 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
     estimator_ : the regressor that answers, fitted to all rows (prefit: the one given).
     out_of_fold_ : DataFrame of the rows it was judged by: row, fold, prediction, loss, and the expected loss by
         quantifiers that had not seen the row. Rows equal in X, prediction and loss count once.
-    loss_scale_, n_epochs_, history_ : as in `PairRegressor`.
+    loss_scale_, loss_limits_, check_, n_epochs_, history_ : as in `PairRegressor`. A network that fails its check is
+        replaced by a linear quantifier or by a constant, whichever has the better score.
 
     Examples
     --------
@@ -188,6 +189,8 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         self._judged_by(held_out if self.rescale else None)
         if rejected and self.check_.quantifier == "network":
             self.check_ = replace(self.check_, quantifier="linear", rejected=rejected)
+        if hasattr(self, "check_"):
+            self.check_ = replace(self.check_, outliers=tuple(int(oof.rows[row]) for row in self.check_.outliers))
         self._calibrated_by(held_out)
         self.out_of_fold_ = self._out_of_fold(oof, L, held_out)
         return oof.mean_by_row(trained.quantifiers.weights(Z).mean(axis=1), len(y))

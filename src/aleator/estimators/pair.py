@@ -24,6 +24,9 @@ class PairRegressor(PairSettings, NetworkRegressor):
         follows the mean loss, from 100 times to a hundredth of it, and needs no tuning: see docs/automatic-lambda.md.
     hidden : units of each hidden layer, for the regressor and for the quantifier; () for linear models.
     activation : "relu" or "tanh".
+    scaling : how inputs are standardised. "standard": by mean and standard deviation, as in the paper. "robust": each
+        column is first clipped to the end of its tail, so that a sentinel, a wrong unit or a flag that is set once
+        moves nothing; targets that are implausibly far from all others are clipped, too.
     shared_layers : how many of the first hidden layers both have in common.
     per_output : for targets with several outputs, one quantifier for each instead of one for the sum of the losses.
     dropout : chance of a hidden unit to be left out of a training step.
@@ -55,6 +58,9 @@ class PairRegressor(PairSettings, NetworkRegressor):
         rows, validation_* on the rows that were watched, cv_* on the rows left out in turn to find the number of
         epochs. Empty where not measured. Where lam changes, *_score in place of *_joint_loss: mean of L / e + ln e, e
         the expected loss.
+    loss_limits_ : least and largest expected loss (2, quantifiers) that the rows held out support; none beyond is
+        predicted. check_ : what a check on these rows found, see `aleator.estimators.held_out.Check`: whether it
+        `passed`, a `message`, the `groups` of rows; which `quantifier` took the place of one that failed.
     n_epochs_, lam_ : at the end, one a member. loss_scale_ : see `rescale`. gave_up_ : whether noisy regions were given
         up for the sake of clean ones (lam="auto"): predictions there are not means of y. reach_ : where rows were held
         out, the ends that each member's xi is held within, (n_members, 2, quantifiers).

@@ -121,7 +121,7 @@ class Readout:
             X = data.X[block]
             outputs = [self.outputs(params, X, held) for params, held in zip(left.params, reach, strict=True)]
             mean, aleatoric, epistemic = self.mixed(outputs, left.lams)
-            Y = self.scaling.restored(data.Y[block])
+            Y = self.scaling.restored(data.Y[block]) if data.truth is None else data.truth[block]
             compared[:2, lo : lo + len(block)] = self.losses(Y, mean), aleatoric + epistemic
             if len(self.units.unit) == Y.shape[1]:
                 compared[2, lo : lo + len(block)] = np.sign(Y - mean)

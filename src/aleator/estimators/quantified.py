@@ -78,19 +78,25 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Predictions with their expected loss, and its aleatoric and epistemic parts."""
         check_is_fitted(self)
         mean, aleatoric, epistemic = self._answers(X)
-        factor = self._factor(aleatoric + epistemic)
-        aleatoric, epistemic = self._shaped(factor * aleatoric), self._shaped(factor * epistemic)
+        raw = aleatoric + epistemic
+        expected = self._corrected(raw)
+        epistemic = expected * np.divide(epistemic, raw, out=np.zeros_like(raw), where=raw > 0)
         index = X.index if isinstance(X, pd.DataFrame) else None
-        return Prediction(self._shaped(mean), aleatoric + epistemic, aleatoric, epistemic, self._loss(), index)
+        return Prediction(
+            self._shaped(mean),
+            self._shaped(expected),
+            self._shaped(expected - epistemic),
+            self._shaped(epistemic),
+            self._loss(),
+            index,
+        )
 
-    def _factor(self, raw: Floats) -> Floats:
-        """What the expected loss (n, Q) is multiplied with: by the scale and limits of `fit`, and by `recalibrate`."""
-        if not (hasattr(self, "corrections_") or hasattr(self, "loss_limits_")):
-            return np.broadcast_to(self.loss_scale_, raw.shape)
-        corrected = self._within_limits(self.loss_scale_ * raw)
+    def _corrected(self, raw: Floats) -> Floats:
+        """The expected loss (n, Q), with the scale and limits of `fit` and the correction of `recalibrate`."""
+        expected = self._within_limits(self.loss_scale_ * raw)
         if hasattr(self, "corrections_"):
-            corrected = np.column_stack([curve(e) for curve, e in zip(self.corrections_, corrected.T, strict=True)])
-        return np.divide(corrected, raw, out=np.zeros_like(raw), where=raw > 0)
+            expected = np.column_stack([curve(e) for curve, e in zip(self.corrections_, expected.T, strict=True)])
+        return expected
 
     def _within_limits(self, expected: Floats) -> Floats:
         """The expected loss (n, Q), clipped to what the held-out rows of `fit` support."""
@@ -181,7 +187,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         After `calibrate(X, y)`, with rows like the new ones and used neither in `fit` nor in `recalibrate`, the
         probability is at least `coverage`, whatever the distribution and however few they are. Without, the rows that
         `fit` held out in turn take their place: no row is lost, the coverage is close to `coverage` in practice, and is
-        not guaranteed. An own cost must grow on both sides of the prediction, or the interval is too short.
+        not guaranteed. A custom cost must grow on both sides of the prediction, or the interval is too short.
         """
         return self.interval_of(self.predict_uncertainty(X), coverage, symmetric)
 

@@ -1,10 +1,10 @@
 """Location, spread and largest plausible value that a few wrong cells cannot move.
 
 Real tables have sentinels (-999), mistaken units, flags that are set once. The mean and the standard deviation of a
-column with one such cell tell of that cell alone. Here a column is first clipped to where its bulk lies, and values
+column with one such cell tell of that cell alone. Here a column is first clipped to the end of its tail, and values
 are compared with what the tail of the others makes plausible.
 
-All of it is weighted, depends neither on the order of the rows nor on units, and takes a weight of 2 for the row twice.
+All of it is weighted, and depends neither on the order of the rows nor on units.
 """
 
 import math
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-FENCES = 3.0  # interquartile ranges beyond the quartiles: the normal distribution has 3 values in a million there
+STEP = 6.0  # the tail of a column ends where half as many rows reach more than so many times as far,
+REACH = 2.0  # and so many times beyond its last value nothing is told apart
 RARE = 10.0  # rows: a flag that fewer of them have is not learned from,
 RARE_SHARE = 0.05  # or fewer than this share, in smaller tables
 
-TAIL = 0.005  # of the rows, but at least
-TAIL_ROWS = 5.0  # so many, are the tail that is continued to
-BEYOND = 0.1  # rows: what is exceeded with this probability in a table of this size
+TAIL_ROWS = 10.0  # with the largest values: what so many have is plausible; their tail is continued to
+BEYOND = 0.1  # of a row: what the largest value of a table of this size exceeds with this probability
 
 
 def rare(n_rows: float) -> float:
@@ -29,7 +29,7 @@ def rare(n_rows: float) -> float:
 
 
 def quantiles(values: Floats, weight: Floats | None, levels: tuple[float, ...]) -> list[float]:
-    """The least values that so much of the weight does not exceed; None for equal weights."""
+    """Weighted quantiles: the smallest values at or below which these shares of the weight lie; None: equal weights."""
     if weight is None:
         places = [min(max(math.ceil(level * len(values) - 1e-9) - 1, 0), len(values) - 1) for level in levels]
         return [float(v) for v in np.partition(values, places)[places]]
@@ -39,37 +39,52 @@ def quantiles(values: Floats, weight: Floats | None, levels: tuple[float, ...]) 
     return [float(v) for v in values[order[np.minimum(places, len(order) - 1)]]]
 
 
-def fences(values: Floats, weight: Floats | None) -> tuple[float, float] | None:
-    """The range of the bulk of a column; None if hardly any row differs from the others.
+def tail_ends(values: Floats, weight: Floats | None) -> tuple[float, float] | None:
+    """The least and the largest value of a column without what is torn off; None if hardly any row differs.
 
-    Where half of the rows share one value, the bulk is that value and the bulk of all others.
+    From the middle outwards, each step has half as many rows beyond it. A long tail grows step by step, that of Cauchy
+    by a factor of two. A sentinel, or a wrong unit, is a leap: the tail ends before it. Where half of the rows share
+    one value, the steps are those of all others.
     """
-    low, high = quantiles(values, weight, (0.25, 0.75))
-    if high > low:
-        return low - FENCES * (high - low), high + FENCES * (high - low)
-    others = values != low
-    mass = float(others.sum() if weight is None else weight[others].sum())
-    if mass < rare(len(values) if weight is None else float(weight.sum())) or not others.any():
+    low, middle, high = quantiles(values, weight, (0.25, 0.5, 0.75))
+    others = np.ones(len(values), bool) if high > low else values != middle
+    own = None if weight is None else weight[others]
+    mass = float(others.sum() if own is None else own.sum())
+    if high == low and (mass < rare(len(values) if weight is None else float(weight.sum())) or not others.any()):
         return None
-    own, next_low, next_high = low, *quantiles(values[others], None if weight is None else weight[others], (0.25, 0.75))
-    width = next_high - next_low
-    return min(own, next_low - FENCES * width), max(own, next_high + FENCES * width)
+    steps = [0.5**k for k in range(2, 64) if 0.5**k * mass >= 0.5] or [0.25]
+    levels = (*(1 - step for step in steps), 1.0)
+    far = values[others] - middle
+    reached = [np.maximum(quantiles(side, own, levels), 0.0) for side in (-far, far)]
+    first = max(side[0] for side in reached)  # a side with few rows is measured by the other
+    below, above = (_end(side, first) for side in reached)
+    return middle - below, middle + above
+
+
+def _end(reached: Floats, first: float) -> float:
+    """Where a tail that reaches so far, step by step, is torn."""
+    end = 0.0
+    for value in reached:
+        if value > STEP * max(end, first):
+            break
+        end = float(value)
+    return end
 
 
 def plausible_maximum(values: Floats, weight: Floats) -> float:
     """The largest of these values >= 0 that their own tail makes plausible; infinite if they are few, or mostly zero.
 
-    Between two quantiles of the tail, ten times as rare one as the other, the values grow by a factor. A tail that goes
-    on like this, by the same factor for each power of ten, is that of Pareto; those of most distributions are lighter.
+    From the hundredth to the tenth largest value there is a factor. A tail that goes on by the same factor for each
+    power of ten is that of Pareto; those of most distributions are lighter.
     """
     total = float(weight.sum())
-    tail = max(TAIL, TAIL_ROWS / len(values))
+    tail = TAIL_ROWS / total if total > 0 else math.inf
     if 10 * tail > 1:
         return math.inf
     inner, outer = quantiles(values, weight, (1 - 10 * tail, 1 - tail))
-    if inner <= 0 or total <= 0:
+    if inner <= 0:
         return math.inf
-    decades = math.log10(tail * len(values) / BEYOND)
+    decades = math.log10(TAIL_ROWS / BEYOND)
     with np.errstate(over="ignore"):
         return float(outer * np.float64(outer / inner) ** decades)
 

@@ -11,6 +11,7 @@ import pandas as pd
 from aleator import bundle, couplings, losses
 from aleator.bundle import Arrays
 from aleator.couplings import COUPLINGS, Coupling
+from aleator.engine.kernels import FARTHEST
 from aleator.estimators import saving_objects
 from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.held_out import QUANTIFIERS, Check
@@ -127,11 +128,13 @@ def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
     if "scores_" in arrays:
         model.scores_ = arrays["scores_"]
         check_shapes({"scores_": (model.scores_, np.float64, (len(model.scores_), model.n_outputs_))})
+        if not (model.scores_[:-1] <= model.scores_[1:]).all() or np.isnan(model.scores_).any():
+            raise ValueError("corrupt model file: scores_ must be sorted.")
     if "loss_limits_" in arrays:
         model.loss_limits_ = arrays["loss_limits_"]
         low, high = model.loss_limits_
         check_shapes({"loss_limits_": (model.loss_limits_, np.float64, (2, len(arrays["loss_scale_"])))})
-        if not ((low >= 0) & (low <= high)).all():
+        if not ((low >= 0) & (low <= high) & np.isfinite(low)).all():
             raise ValueError("corrupt model file: loss_limits_ must be two rising numbers >= 0 for each output.")
     if "check" in facts:
         model.check_ = _unpack_check(facts["check"], arrays["check groups"], len(arrays["loss_scale_"]))
@@ -148,11 +151,20 @@ def _pack_check(check: Check) -> tuple[Facts, Any]:
 
 
 def _unpack_check(facts: Facts, groups: Any, n_losses: int) -> Check:
-    table = pd.DataFrame(groups, columns=facts["groups"]).astype({"output": int, "rows": int})
     problems, rejected = (tuple(map(str, facts[name])) for name in ("problems", "rejected"))
-    if len(problems) != n_losses or facts["quantifier"] not in QUANTIFIERS:
+    fine = (
+        len(problems) == n_losses
+        and facts["quantifier"] in QUANTIFIERS
+        and facts["groups"] == ["output", "rows", "expected_loss", "realised_loss"]
+        and all(isinstance(facts[name], float) and np.isfinite(facts[name]) for name in ("influence", "outlier_share"))
+    )
+    check_shapes({"check groups": (groups, np.float64, (len(groups), 4))})
+    if not (fine and (np.abs(groups) < 1e300).all()):
         raise ValueError("corrupt model file: its check is incomplete.")
-    return Check(problems, table, float(facts["influence"]), facts["quantifier"], rejected)
+    table = pd.DataFrame(groups, columns=facts["groups"]).astype({"output": int, "rows": int})
+    outliers = tuple(int(row) for row in facts["outliers"])
+    shares = float(facts["influence"]), outliers, float(facts["outlier_share"])
+    return Check(problems, table, *shares, facts["quantifier"], rejected)
 
 
 def check_shapes(arrays: dict[str, tuple[Any, Any, tuple[int, ...]]]) -> None:
@@ -171,18 +183,21 @@ def check_weights(params: Any, n_members: int) -> None:
 
 
 def pack_scaling(scaling: Scaling) -> Arrays:
-    return {name: getattr(scaling, name) for name in SCALING}
+    return {name: getattr(scaling, name) for name in SCALING if getattr(scaling, name) is not None}
 
 
 def unpack_scaling(arrays: Arrays, n_targets: int) -> Scaling:
     """The scaling in a file; files from before inputs were clipped have no `x_clip`."""
     found = {name: arrays[name] for name in SCALING if name in arrays or name != "x_clip"}
     D = len(found["x_mean"])
-    shapes = dict(zip(SCALING, [(D,), (D,), (n_targets,), (n_targets,), (2,)], strict=True))
+    shapes = dict(zip(SCALING, [(D,), (D,), (n_targets,), (n_targets,), (2, D)], strict=True))
     check_shapes({name: (values, np.float64, shapes[name]) for name, values in found.items()})
     scaling = Scaling(**found)
-    if not (np.isfinite(scaling.x_clip).all() and (scaling.x_clip >= 0).all()):
-        raise ValueError("corrupt model file: x_clip must be two numbers >= 0.")
+    if not all(np.isfinite(values).all() for values in found.values()):
+        raise ValueError("corrupt model file: its scaling is not finite.")
+    low, high = scaling.place[2]
+    if not ((low >= -FARTHEST) & (low <= high) & (high <= FARTHEST)).all():
+        raise ValueError(f"corrupt model file: x_clip must be a range within {FARTHEST:g} spreads for each input.")
     return scaling
 
 

@@ -53,7 +53,7 @@ def searched(task: Task, giving_up: Task | None, held: list[Rows], kept: list[Ro
     lengths = recipe.lengths(len(task.rows))
     group = np.zeros(len(task.data.Y), np.int64)
     group[task.rows] = task.group
-    bar, tick = fitting.progress(task.training.verbose, "choosing the number of epochs", len(lengths) + 1)
+    bar, tick = fitting.progress(task.training.verbose, "choosing the number of epochs", len(lengths) + 2)
 
     def attempt(way: Task, epochs: int, searchers: int, folds: slice = some) -> _Tried | None:
         tick(1)
@@ -63,7 +63,7 @@ def searched(task: Task, giving_up: Task | None, held: list[Rows], kept: list[Ro
         except engine.DivergenceError:  # what diverges is not chosen
             return None
         said = way.judged(left_out)
-        losses, expected = said.realised.mean(axis=1), said.predicted.mean(axis=1)
+        losses, expected = said.credible.mean(axis=1), said.predicted.mean(axis=1)
         return _Tried(epochs, left_out, losses, expected, said.weight, group[said.rows])
 
     def complete(way: Task, chosen: _Tried) -> Found:
@@ -88,9 +88,10 @@ def searched(task: Task, giving_up: Task | None, held: list[Rows], kept: list[Ro
             candidate = attempt(giving_up, epochs, 1, first)
             # Where the first rows leave no hope, it ends here.
             if candidate and candidate.may_be_surer_than(chosen.of_first(len(candidate.losses))):
-                rest = attempt(giving_up, epochs, 1, slice(first.stop, some.stop)) if first.stop < some.stop else None
-                candidate = candidate.and_also(rest) if rest else candidate
-                if candidate.surer_than(chosen.of_first(len(candidate.losses))):
+                if first.stop < some.stop:
+                    rest = attempt(giving_up, epochs, 1, slice(first.stop, some.stop))
+                    candidate = candidate.and_also(rest) if rest else None
+                if candidate and candidate.surer_than(chosen):
                     return complete(giving_up, candidate)
     return complete(task, chosen)
 

@@ -4,23 +4,24 @@ Training depends on the table as a *weighted set*: rows are put into lexicograph
 their weights added, rows of weight zero are left out. So the model is the same to the last bit whatever the order of
 the rows, and a weight of 2 is the same as the row twice. No row is copied: all of this is an array of indices.
 
-Inputs are standardised in one of two ways. "standard" is the paper's: mean and standard deviation. "robust" takes both
-from the bulk of each column (`robust.py`), ignores a column in which hardly any row differs, and clips what lies
-further out, smoothly: one wrong cell is then at most `CLIP` spreads from the others, whatever stands in it.
+Inputs are standardised in one of two ways. "standard" is the paper's: mean and standard deviation. "robust" first clips
+each column to the end of its tail (`robust.tail_ends`), ignores one in which hardly any row differs, and lets no value
+be more than `FARTHEST` spreads out. A clean column is standardised as in the paper, to the bit; a wrong cell is
+then not much farther out than the last of the others, whatever stands in it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aleator.engine import UNBOUNDED, Data
+from aleator.engine import Data, unbounded
 from aleator.estimators import robust
 from aleator.losses import Loss
 
 Floats = NDArray[np.float64]
 ROWS_AT_A_TIME = 16_384  # copied together, where rows are copied at all
-CLIP = 4.0, 1.0  # spreads: an input is itself up to the first, and never beyond the sum of both
+FARTHEST = 10.0  # spreads from the mean to the end of a tail, or the spread is made larger
 SCALINGS = ("robust", "standard")
 
 
@@ -35,7 +36,7 @@ class Scaling:
     x_spread: Floats
     y_mean: Floats
     y_spread: Floats
-    x_clip: Floats = field(default_factory=lambda: UNBOUNDED)  # (2,): inner range and margin, see `kernels.gather`
+    x_clip: Floats | None = None  # (2, D): the range of inputs, in spreads; none: `engine.unbounded`
 
     @property
     def x_scale(self) -> Floats:
@@ -44,18 +45,14 @@ class Scaling:
 
     @property
     def place(self) -> tuple[Floats, Floats, Floats]:
-        """What the engine needs to turn rows into inputs: shift, scale and clip."""
-        return self.x_mean, self.x_scale, self.x_clip
+        """What the engine needs to turn rows into inputs: shift, scale and range."""
+        return self.x_mean, self.x_scale, unbounded(len(self.x_mean)) if self.x_clip is None else self.x_clip
 
     def inputs(self, X: NDArray[np.floating]) -> Floats:
         """Rows (n, D) as the networks see them: what `kernels.gather` computes."""
-        inner, margin = self.x_clip
+        shift, scale, ends = self.place
         with np.errstate(over="ignore"):
-            z = (X.astype(np.float64, copy=False) - self.x_mean) * self.x_scale
-        inside = np.clip(z, -inner, inner)
-        rest = margin - margin**2 / (margin + np.abs(z - inside) + 1e-300)
-        clipped: Floats = inside + np.where(z > 0, rest, -rest)
-        return clipped
+            return np.clip((X.astype(np.float64, copy=False) - shift) * scale, *ends)
 
     def standardised(self, Y: Floats) -> NDArray[np.float32]:
         """Y (n, M) in the network's units; 0 where the target never changes."""
@@ -128,17 +125,22 @@ def scaling(
     of_y = _moments(Y, rows, weight)
     if way == "standard":
         return Scaling(*_moments(X, rows, weight), *of_y)
-    return Scaling(*_moments(X, rows, weight, _fences(X, rows, weight)), *of_y, np.array(CLIP))
+    low, high = _tail_ends(X, rows, weight)
+    mean, spread = _moments(X, rows, weight, (low, high))
+    spread = np.maximum(spread, np.maximum(high - mean, mean - low) / FARTHEST)
+    scales = Scaling(mean, spread, *of_y)
+    ends = np.stack([low - mean, high - mean]) * scales.x_scale
+    return replace(scales, x_clip=robust.REACH * ends)
 
 
-def _fences(X: NDArray[np.floating], rows: NDArray[np.int64], weight: Floats) -> tuple[Floats, Floats]:
-    """The range of the bulk of each column; that of one in which hardly any row differs is a single value."""
+def _tail_ends(X: NDArray[np.floating], rows: NDArray[np.int64], weight: Floats) -> tuple[Floats, Floats]:
+    """The ends of the tails of each column; of one in which hardly any row differs, a single value."""
     own = weight[rows]
     weights = None if (own == own[0]).all() else own
     ends = np.empty((2, X.shape[1]))
     for k in range(X.shape[1]):
         values = X[rows, k].astype(np.float64, copy=False)
-        found = robust.fences(values, weights)
+        found = robust.tail_ends(values, weights)
         ends[:, k] = robust.quantiles(values, weights, (0.5,)) * 2 if found is None else found
     return ends[0], ends[1]
 
@@ -209,11 +211,11 @@ def table(
     The robust one also clips targets that are implausibly far from the others.
     """
     rows, weight = weighted_set(X, Y, weight)
-    if way == "robust":
-        Y = plausible(Y, rows, weight)
-    scales = scaling(X, Y, rows, weight, way)
+    learned = plausible(Y, rows, weight) if way == "robust" else Y
+    scales = scaling(X, learned, rows, weight, way)
     measure = units(loss, scales, per_output)
-    return Table(rows, scales, measure, framed(X, Y, weight, scales, measure))
+    data = framed(X, learned, weight, scales, measure)
+    return Table(rows, scales, measure, data if learned is Y else replace(data, truth=Y))
 
 
 def framed(X: NDArray[np.floating], Y: Floats, weight: Floats, scales: Scaling, measure: Units) -> Data:
@@ -222,7 +224,7 @@ def framed(X: NDArray[np.floating], Y: Floats, weight: Floats, scales: Scaling, 
 
 
 def plausible(Y: Floats, rows: NDArray[np.int64], weight: Floats) -> Floats:
-    """Y (n, M), clipped to what the tails of its values make plausible; the very array if all are."""
+    """Y (n, M), clipped to what the tails of its values make plausible; Y itself if nothing is clipped."""
     own = Y[rows]
     ends = np.array([robust.plausible_range(column, weight[rows]) for column in own.T]).T
     return Y if ((own >= ends[0]) & (own <= ends[1])).all() else np.clip(Y, *ends)

@@ -54,7 +54,7 @@ class Task:
         return float(np.mean(np.min(lost, axis=0) / unit))
 
     def by_row(self, said: HeldOut) -> Floats:
-        """The realised losses (n, Q) in the order of the data, NaN for rows that were not left out."""
+        """The losses (n, Q) in the order of the data, without what is implausible; NaN for rows not left out."""
         losses = np.full((len(self.data.Y), said.realised.shape[1]), np.nan)
-        losses[said.rows] = said.realised
+        losses[said.rows] = said.credible
         return losses

@@ -40,13 +40,8 @@ Parts = tuple[Value, Value, Value]
 
 def standardised(x: Value, scaling: Scaling) -> Value:
     """(x - mean) / spread, clipped: what `kernels.gather` computes."""
-    inner, margin = (float(part) for part in scaling.x_clip)
-    z = clip((x - scaling.x_mean) * scaling.x_scale, -1e30, 1e30)
-    inside = clip(z, -inner, inner)
-    if margin == 0.0:
-        return inside
-    excess = z - inside
-    return inside + margin * (excess / (absolute(excess) + margin))
+    shift, scale, ends = scaling.place
+    return clip((x - shift) * scale, *ends)
 
 
 def outputs(network: Network, params: NDArray[np.float32], x: Value) -> tuple[Value, Value]:

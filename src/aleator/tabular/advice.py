@@ -1,6 +1,6 @@
 """Warnings in plain words: what makes a model, or what is said about it, less sure than it looks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ COPIES = 0.05  # of the rows judged by, equal to one learned from
 TOO_ALIKE = 0.999  # rank correlation of a column with the target
 RATIO = (0.75, 1.33)  # of expected and real loss that is still called true
 COVERAGE = (0.84, 0.97)  # of 90 % intervals
-FAILS = 4.0  # times more or less than the real loss is expected by a model that is not to be used
+FAILS = 4.0  # times what is expected is lost with a model that is not to be used,
+DOUBT = 4.0  # if it is by so many standard errors
 DECIDE = 0.2  # of the sum of all losses, beyond what is plausible, is worth a warning
 SHOWN_ROWS = 3
 
@@ -30,7 +31,7 @@ class UnreliableError(ArithmeticError):
 
 def warnings_of(X: pd.DataFrame, y: Floats, target: str, judged: Evaluation | None, estimator: Any = None) -> list[str]:
     """What someone who relies on the model should know."""
-    message = checked(estimator)
+    message = checked(estimator, X)
     found = [message] if message else []
     if len(y) < FEW_ROWS:
         found.append(f"The model learned from {len(y)} rows only; with fewer than {FEW_ROWS} expect surprises.")
@@ -41,9 +42,12 @@ def warnings_of(X: pd.DataFrame, y: Floats, target: str, judged: Evaluation | No
     return found + judged_warnings(judged)
 
 
-def checked(estimator: Any) -> str:
-    """What the check of the expected loss on held-out training rows found, as a sentence; "" if nothing."""
-    message = getattr(getattr(estimator, "check_", None), "message", "")
+def checked(estimator: Any, X: pd.DataFrame) -> str:
+    """What the check of the expected loss on held-out rows of X found, by their numbers in the file; "" if nothing."""
+    check = getattr(estimator, "check_", None)
+    if check is None:
+        return ""
+    message = str(replace(check, outliers=tuple(X.index[list(check.outliers)])).message)
     return f"{message[0].upper()}{message[1:]}" if message else ""
 
 
@@ -75,17 +79,22 @@ def _outliers(judged: Evaluation) -> list[str]:
     share = float((realised - credible).sum() / realised.sum()) if len(beyond) else 0.0
     if share < DECIDE:
         return []
-    rows = ", ".join(str(judged.frame.index[k]) for k in beyond[np.argsort(-realised[beyond])][:SHOWN_ROWS])
-    many = "1 row has a loss" if len(beyond) == 1 else f"{len(beyond):,} rows have losses"
+    largest = beyond[np.argsort(-realised[beyond], kind="stable")][:SHOWN_ROWS]
+    rows = ", ".join(str(judged.frame.index[k]) for k in largest)
+    many = f"1 row, {rows}, has a loss" if len(beyond) == 1 else f"{len(beyond):,} rows, such as {rows}, have losses"
     return [
-        f"{many} far beyond all others, {percent(share)} of the sum of all losses (row {rows}): check the data. "
-        "The ratio of expected and real loss does not count it."
+        f"Of the rows it was judged by, {many} far beyond all others, {percent(share)} of the sum of all losses: check "
+        "the data. The ratio of expected and real loss does not count them."
     ]
 
 
 def refuse_unreliable(judged: Evaluation | None) -> None:
-    """An error for a model whose expected loss has nothing to do with the real one."""
-    if judged is None or len(judged.y) < FEW_TEST_ROWS or 1 / FAILS <= judged.loss_ratio <= FAILS:
+    """An error for a model that expects far less than the real loss, beyond doubt."""
+    if judged is None or len(judged.y) < FEW_TEST_ROWS:
+        return
+    missed = judged.realised - judged.said.expected_loss
+    expected, doubt = float(np.mean(judged.said.expected_loss)), DOUBT * float(np.std(missed)) / len(missed) ** 0.5
+    if float(np.mean(judged.realised)) <= FAILS * expected or float(np.mean(missed)) <= doubt:
         return
     raise UnreliableError(
         f"the model failed: on {len(judged.y):,} rows it has not seen, the losses it expects are "

@@ -97,6 +97,7 @@ class Evaluation:
             "rejection_auc": metrics.area(curve),
             "expected_loss": float(np.mean(self.said.expected_loss)),
             "realised_loss": float(np.mean(self.realised)),
+            "credible_loss": float(np.mean(self.credible)),
             "loss_ratio": self.loss_ratio,
             "coverage_90": metrics.coverage(self.y, self.lower, self.upper),
             "interval_width": metrics.interval_width(self.lower, self.upper),

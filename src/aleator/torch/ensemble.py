@@ -81,14 +81,14 @@ class Ensemble(ExactModule):
 
     def recalibrate(self, data: Any) -> Self:
         """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
-        self.keep("loss_scale", 1.0)
-        self.keep("loss_limits", ANY_LOSS)
         sums = Sums()
         for batch in rows_of(data):
             said = self.predict(batch.x)
             realised = torch.as_tensor(said.loss(array(batch.y), said.mean))
             sums.add(realised, torch.as_tensor(said.expected_loss), batch.weight)
-        self.keep("loss_scale", sums.ratio())
+        factor = sums.ratio()
+        self.keep("loss_scale", factor * self.loss_scale.to(factor.device))
+        self.keep("loss_limits", factor * self.loss_limits.to(factor.device))
         return self
 
     def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:

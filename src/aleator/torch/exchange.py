@@ -86,7 +86,7 @@ def _pair(model: Any, params: NDArray[np.float32], lam: float, reach: NDArray[np
     pair = Pair(layers["regressor"], layers["quantifier"], trunk, criterion=criterion)
     scales = model.scaling_
     y_mean, y_spread = (part[0] if model.y_is_1d_ else part for part in (scales.y_mean, scales.y_spread))
-    pair.scaling = Scaling(scales.x_mean, scales.x_spread, y_mean, y_spread, scales.x_clip)
+    pair.scaling = Scaling(scales.x_mean, scales.x_spread, y_mean, y_spread, scales.place[2])
     return pair
 
 
@@ -164,7 +164,7 @@ def from_torch(pair: Pair, kind: type[Any]) -> Any:
         model.reach_ = quantifier.reach.cpu().numpy()[None].copy()
     model.loss_scale_ = np.broadcast_to(pair.loss_scale.cpu().numpy(), (n_losses,)).copy()
     limits = np.broadcast_to(pair.loss_limits.cpu().numpy().reshape(2, -1), (2, n_losses)).copy()
-    if np.isfinite(limits[1]).all():
+    if (limits[0] > 0).any() or np.isfinite(limits[1]).any():
         model.loss_limits_ = limits
     model.n_epochs_ = np.array([len(pair.history)])
     columns = ["epoch", "joint_loss", "loss"]
@@ -223,7 +223,8 @@ def _scaling(scaling: Scaling | None, n_inputs: int, n_outputs: int) -> TableSca
         return np.broadcast_to(values.detach().cpu().double().numpy(), (size,)).copy()
 
     x = wide(held.x_mean, n_inputs), wide(held.x_spread, n_inputs)
-    clip = held.x_clip.detach().cpu().double().numpy().copy()
+    clip = held.x_clip.detach().cpu().double().numpy().reshape(2, -1)
+    clip = np.broadcast_to(clip, (2, n_inputs)).copy()
     return TableScaling(*x, wide(held.y_mean, n_outputs), wide(held.y_spread, n_outputs), clip)
 
 

@@ -116,13 +116,13 @@ class Pair(ExactModule):
 
     def recalibrate(self, data: Any) -> Self:
         """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
-        self.keep("loss_scale", 1.0)
-        self.keep("loss_limits", ANY_LOSS)
         sums = Sums()
         for batch, y_pred, xi in self.answers(data, labelled=True):
             realised = self.criterion.losses(y_pred, xi, batch.y.to(xi.device))
             sums.add(realised, self.expected_loss(xi), batch.weight)
-        self.keep("loss_scale", sums.ratio())
+        factor = sums.ratio()
+        self.keep("loss_scale", factor * self.loss_scale.to(factor.device))
+        self.keep("loss_limits", factor * self.loss_limits.to(factor.device))
         return self
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *others: Any) -> None:

@@ -249,7 +249,7 @@ class Readers(ExactModule):
         settings = {"activation": model.settings_["activation"], "dropout": 0.0}
         matrices = list(trained.network.matrices)
         self.members = nn.ModuleList(layers_of(matrices, params, settings, flat=False) for params in trained.params)
-        self.scaling = Scaling(trained.scaling.x_mean, trained.scaling.x_spread, x_clip=trained.scaling.x_clip)
+        self.scaling = Scaling(trained.scaling.x_mean, trained.scaling.x_spread, x_clip=trained.scaling.place[2])
         self.coupling = coupling_of(model.settings_["coupling"])
         for name, values in (("lams", trained.lams), ("reach", trained.reach)):
             self.keep(name, values)

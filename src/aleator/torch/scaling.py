@@ -14,9 +14,9 @@ from aleator.torch.processes import World
 class Scaling(ExactModule):
     """x -> (x - x_mean) / x_spread before the networks, y_r -> y_mean + y_spread y_r after them, in float64.
 
-    What lies further out than x_clip[0] spreads is clipped smoothly, to at most x_clip[1] spreads more. Columns of a
-    table, x (n, d) and y (n,) or (n, m), each have their own mean and spread; images, signals and fields one in common.
-    An input that never changes has spread 0; it is then ignored, also where it changes later.
+    Inputs are clipped to the range x_clip, (2,) or (2, d), in spreads. Columns of a table, x (n, d) and y (n,) or
+    (n, m), each have their own mean and spread; images, signals and fields one in common. An input that never changes
+    has spread 0; it is then ignored, also where it changes later.
     """
 
     x_mean: Tensor
@@ -32,7 +32,7 @@ class Scaling(ExactModule):
         x_spread: Any = 1.0,
         y_mean: Any = 0.0,
         y_spread: Any = 1.0,
-        x_clip: Any = (FARTHEST, 0.0),
+        x_clip: Any = (-FARTHEST, FARTHEST),
     ) -> None:
         super().__init__()
         parts = {"x_mean": x_mean, "x_spread": x_spread, "y_mean": y_mean, "y_spread": y_spread, "x_clip": x_clip}
@@ -42,10 +42,8 @@ class Scaling(ExactModule):
     def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """What the networks see, as in `kernels.gather`."""
         scale = torch.where(self.x_spread > 1e-300, 1.0 / self.x_spread, 0.0)
-        inner, margin = self.x_clip[0], self.x_clip[1]
-        z = ((x.to(scale.dtype) - self.x_mean) * scale).clamp(-1e30, 1e30)
-        excess = z - z.clamp(-inner, inner)
-        return (z - excess + margin * (excess / (excess.abs() + margin).clamp(min=1e-12))).to(dtype)
+        z = (x.to(scale.dtype) - self.x_mean) * scale
+        return z.clamp(self.x_clip[0], self.x_clip[1]).to(dtype)
 
     def outputs(self, y_r: Tensor) -> Tensor:
         """What the regressor says in the target's units."""
