@@ -36,7 +36,7 @@ DOUBT = 4.0  # if it is by so many standard errors,
 MATTERS = 0.5  # and, where it is less, by this part of the mean loss of all rows
 WORSE = 3.0  # standard errors by which the score must be worse than that of a constant
 SHOWN = 5  # rows with implausible losses are named
-WORTH_TELLING = 0.1  # of the sum of all losses
+WORTH_TELLING = 0.25  # of the sum of all losses
 FIRST_GUESSES = 30  # steps of the search for the scale
 
 

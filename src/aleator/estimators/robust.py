@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+COMMON = 0.25  # of the rows have the same value, or it is one like others
 STEP = 6.0  # the tail of a column ends where half as many rows reach more than so many times as far,
 REACH = 2.0  # and so many times beyond its last value nothing is told apart
 RARE = 10.0  # rows: a flag that fewer of them have is not learned from,
@@ -43,15 +44,18 @@ def tail_ends(values: Floats, weight: Floats | None) -> tuple[float, float] | No
     """The least and the largest value of a column without what is torn off; None if hardly any row differs.
 
     From the middle outwards, each step has half as many rows beyond it. A long tail grows step by step, that of Cauchy
-    by a factor of two. A sentinel, or a wrong unit, is a leap: the tail ends before it. Where half of the rows share
-    one value, the steps are those of all others.
+    by a factor of two. A sentinel, or a wrong unit, is a leap: the tail ends before it. Where many rows share the
+    middle value, the steps are those of all others.
     """
-    low, middle, high = quantiles(values, weight, (0.25, 0.5, 0.75))
-    others = np.ones(len(values), bool) if high > low else values != middle
-    own = None if weight is None else weight[others]
-    mass = float(others.sum() if own is None else own.sum())
-    if high == low and (mass < rare(len(values) if weight is None else float(weight.sum())) or not others.any()):
+    (middle,) = quantiles(values, weight, (0.5,))
+    weights = np.ones(len(values)) if weight is None else weight
+    others, total = values != middle, float(weights.sum())
+    mass = float(weights[others].sum())
+    if mass < rare(total) or not others.any():
         return None
+    if mass > (1 - COMMON) * total:
+        others, mass = np.ones(len(values), bool), total
+    own = None if weight is None else weight[others]
     steps = [0.5**k for k in range(2, 64) if 0.5**k * mass >= 0.5] or [0.25]
     levels = (*(1 - step for step in steps), 1.0)
     far = values[others] - middle
