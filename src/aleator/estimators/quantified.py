@@ -143,9 +143,10 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         replaced = [bool(problem) and not better for problem, better in problems]
         if any(replaced):
             self.loss_limits_ = gain * np.where(replaced, held_out.mean, held_out.limits)
-            left = tuple("" if gone else problem for gone, problem in zip(replaced, self.check_.problems, strict=True))
-            gone = tuple(filter(None, (p for p in self.check_.problems if p not in left)))
-            self.check_ = replace(self.check_, problems=left, quantifier="constant", rejected=gone)
+            each = list(zip(replaced, self.check_.problems, strict=True))
+            left = tuple("" if gone else problem for gone, problem in each)
+            rejected = tuple(problem for gone, problem in each if gone)
+            self.check_ = replace(self.check_, problems=left, quantifier="constant", rejected=rejected)
 
     def recalibrate(self, X: Any, y: Any, method: str = "factor") -> Self:
         """Correct the expected loss on rows that were not used in `fit`.

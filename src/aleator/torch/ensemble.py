@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 import torch
@@ -22,7 +22,7 @@ class Ensemble(ExactModule):
 
     loss_scale: Tensor
     loss_limits: Tensor
-    newer = ("loss_limits",)
+    newer: ClassVar[dict[str, Any]] = {"loss_limits": ANY_LOSS}
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         super().__init__()

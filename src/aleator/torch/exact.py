@@ -1,7 +1,7 @@
 """Modules whose buffers keep their precision."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +11,10 @@ class ExactModule(nn.Module):
     """Abstract: buffers stay float64 whatever the module is cast to, but on devices that do not know float64.
 
     Means and spreads of a table, and the unit of its losses, may be far from 1; in half precision they would be lost.
-    `newer`: buffers that states of earlier versions do not have; they keep their value then.
+    `newer`: buffers that states of earlier versions do not have, and what they are then.
     """
 
-    newer: tuple[str, ...] = ()
+    newer: ClassVar[dict[str, Any]] = {}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         exact = dict(self._buffers)
@@ -34,8 +34,8 @@ class ExactModule(nn.Module):
         self.register_buffer(name, values if held is None else values.to(held.device))
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *others: Any) -> None:
-        for name in self.newer:
-            state_dict.setdefault(prefix + name, self._buffers[name])
+        for name, value in self.newer.items():
+            state_dict.setdefault(prefix + name, torch.as_tensor(value, dtype=torch.float64))
         for name in self._buffers:  # one number, or one for each column: the state knows
             if prefix + name in state_dict:
                 self.keep(name, state_dict[prefix + name])

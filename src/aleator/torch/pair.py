@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -45,7 +45,7 @@ class Pair(ExactModule):
 
     loss_scale: Tensor
     loss_limits: Tensor
-    newer = ("loss_limits",)
+    newer: ClassVar[dict[str, Any]] = {"loss_limits": ANY_LOSS}
 
     def __init__(
         self,

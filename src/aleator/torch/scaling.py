@@ -1,7 +1,7 @@
 """Standardisation that travels with a model: inputs in, predictions out, both in the user's units."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ class Scaling(ExactModule):
     y_mean: Tensor
     y_spread: Tensor
     x_clip: Tensor
-    newer = ("x_clip",)
+    newer: ClassVar[dict[str, Any]] = {"x_clip": (-FARTHEST, FARTHEST)}
 
     def __init__(
         self,
