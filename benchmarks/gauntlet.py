@@ -12,7 +12,8 @@ sampling error cancels:
     dirty error  error on fresh rows with the dirt, over that of the clean model there: at most 1.5
 
 Dirt in y makes the regressor itself worse, so there the scale is divided by the ratio of the realised losses, and
-error and auc do not count. The kind "none" trains on the clean rows with another seed: what chance alone does.
+error and auc do not count. HistGradientBoosting is trained with the absolute error: with the squared one, which was tried
+first, dirt in y ruins the regressor itself. The kind "none" trains on the clean rows with another seed: what chance alone does.
 """
 
 import argparse
