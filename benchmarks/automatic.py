@@ -1,7 +1,7 @@
 """What each part of lam="auto" is worth: `make automatic`. On training parts only: no test row of section 8 is seen.
 
-Error, area under the rejection curve, and the score L / e + ln e, on rows left out in turn (ten folds, five of the large
-sets) of the training part of fold 0, in units of the target's deviation; means over seeds. Every line changes one thing.
+Error, area under the rejection curve, and the score L / e + ln e, on rows left out in turn (five folds)
+of the training part of fold 0, in units of the target's deviation; means over seeds. Every line changes one thing.
 
     make automatic ARGS="--loss absolute 'kappa 1 from the start'"
 """
@@ -146,8 +146,7 @@ def one(variant: str, loss: str, name: str, seed: int) -> list[float]:
     start = time.perf_counter()
     places, settings = VARIANTS.get(variant, ({}, {}))
     kind = PairEnsemble if variant in VARIANTS else MeanVarianceEnsemble
-    folds = {(fitting, "n_folds"): lambda settings, n: recipe.MANY_FOLDS if n < recipe.MANY_ROWS else fitting.FOLDS}
-    with changed(places | folds):
+    with changed(places):
         model: Any = kind(loss=loss, n_jobs=1, random_state=seed, **settings).fit(dataset.X[rows], dataset.y[rows])
     seconds = time.perf_counter() - start
     found = model.out_of_fold_

@@ -425,18 +425,16 @@ def test_where_lam_does_not_matter_nothing_is_given_up(monkeypatch):
     assert not PairRegressor(coupling="softplus").fit(X, y).gave_up_
 
 
-def test_small_tables_leave_out_ten_folds(monkeypatch):
-    monkeypatch.setattr(recipe, "MANY_ROWS", 100)
-
+def test_five_folds_are_left_out():
     def folds(n, **settings):
         X, y = table(n)
         return len(np.unique(PairRegressor(**settings)._prepare(X, y, None).fold))
 
-    assert [folds(99), folds(100), folds(7), folds(99, lam=0.2)] == [10, 5, 7, 5]
+    assert [folds(99), folds(5), folds(3), folds(99, lam=0.2)] == [5, 5, 3, 5]
     X, y = table(99)
     groups = np.arange(99) // 3
     lesson = PairRegressor()._prepare(X, y, None, groups)
-    assert len(np.unique(lesson.fold)) == 10
+    assert len(np.unique(lesson.fold)) == 5
     assert all(len(set(lesson.fold[groups[lesson.table.rows] == group])) == 1 for group in groups)
 
 
@@ -471,7 +469,7 @@ def test_members_are_judged_by_rows_they_have_not_seen(monkeypatch):
         model = PairEnsemble(3)
         lesson = model._prepare(X, y, None)
         fit, make_member = model._fit(lesson, None), fitting.member_maker(model, lesson.table.data)
-        assert len(fit.left_out) == 10
+        assert len(fit.left_out) == 5
         for part in fit.left_out:
             kept = np.setdiff1d(lesson.table.rows, part.rows)
             kept = lesson.table.rows[np.isin(lesson.table.rows, kept)]

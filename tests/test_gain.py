@@ -75,9 +75,9 @@ def test_the_gain_beside_is_how_the_scale_falls():
         realised, predicted, _ = np.concatenate(compared, axis=1)
         return HeldOut(np.concatenate(held), realised, predicted, np.ones(len(realised))).ratio
 
-    once = scale([[a] for a in range(10)])
-    twice = scale([[a, (a + step) % 10] for a in range(10) for step in (1,)])
-    expected = np.clip((once / twice) ** (np.log(0.9) / np.log(8 / 9)), recipe.LEAST_GAIN, 1.0)
+    once = scale([[a] for a in range(5)])
+    twice = scale([[a, (a + 1) % 5] for a in range(5)])
+    expected = np.clip((once / twice) ** (np.log(4 / 5) / np.log(3 / 4)), recipe.LEAST_GAIN, 1.0)
     np.testing.assert_allclose(fit.gain, expected, rtol=1e-6)
     assert recipe.LEAST_GAIN < fit.gain < 1
     held_out = fitting.held_out(fit.left_out, read.compare)
@@ -132,7 +132,7 @@ def test_folds_are_left_out_twice():
     plain = fitting.trained_without
 
     def trained_without(training, data, held, ensembles):
-        if len(ensembles) == 10 and len(ensembles[0]) == 2 and len(held[0]) == 16:
+        if len(ensembles) == 5 and len(ensembles[0]) == 2 and len(held[0]) == 32:
             seen.append((held, ensembles))
         return plain(training, data, held, ensembles)
 
@@ -144,13 +144,13 @@ def test_folds_are_left_out_twice():
     assert (draws == 2).all()  # each fold has a partner on each side
     for rows, ensemble in zip(held, ensembles, strict=True):
         folds = lesson.fold[np.isin(lesson.table.rows, rows)]
-        assert len(rows) == 16 == len(folds)
+        assert len(rows) == 32 == len(folds)
         assert len(set(folds)) == 2
         pairs.add(frozenset(folds))
         assert len(ensemble) == recipe.SEARCHERS
         for m in ensemble:
             assert sorted([*m.rows, *rows]) == sorted(lesson.table.rows)
-    assert len(pairs) == 10
+    assert len(pairs) == 5
 
 
 def test_losses_that_knew_of_a_row_are_told_from_those_that_did_not():
@@ -182,14 +182,14 @@ def test_two_groups_tell_nothing_of_a_fold_more(shares):
     assert fit.gain == 1
 
 
-@pytest.mark.parametrize(("ensembles_of_it", "known"), [(10, 0), (20, 1)])
+@pytest.mark.parametrize(("ensembles_of_it", "known"), [(5, 0), (10, 1)])
 def test_what_diverges_a_fold_further_in_costs_the_gain_only(ensembles_of_it, known, shares, monkeypatch):
-    """There are ten pairs of folds that pairs are trained without; of the quantifiers that are asked, twice ten."""
+    """There are five pairs of folds that pairs are trained without; of the quantifiers that are asked, twice five."""
     X, y = table(80)
     plain = fitting.trained_without
 
     def trained_without(training, data, held, ensembles):
-        further_in = len(held[0]) == 16 or ensembles_of_it == 20
+        further_in = len(held[0]) == 32 or ensembles_of_it == 10
         if len(ensembles) == ensembles_of_it and len(ensembles[0]) == 2 and further_in:
             raise engine.DivergenceError("made to")
         return plain(training, data, held, ensembles)

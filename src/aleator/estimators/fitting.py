@@ -376,24 +376,19 @@ def parts(rows: Rows, fold: NDArray[np.int64]) -> tuple[list[Rows], list[Rows]]:
     return [rows[fold == k] for k in folds], [rows[fold != k] for k in folds]
 
 
-def n_folds(settings: Any, n_rows: int) -> int:
-    """How many an estimator leaves out in turn."""
-    return recipe.MANY_FOLDS if recipe.is_auto(settings) and n_rows < recipe.MANY_ROWS else FOLDS
-
-
-def random_folds(n: int, seed: int, folds: int = FOLDS) -> NDArray[np.int64]:
-    """The fold, one of up to `folds`, of each of `n` rows, by chance and as equal in size as can be."""
+def random_folds(n: int, seed: int) -> NDArray[np.int64]:
+    """The fold, one of up to five, of each of `n` rows, by chance and as equal in size as can be."""
     fold = np.empty(n, np.int64)
-    fold[np.random.default_rng([seed, 1]).permutation(n)] = np.arange(n) % min(folds, n)
+    fold[np.random.default_rng([seed, 1]).permutation(n)] = np.arange(n) % min(FOLDS, n)
     return fold
 
 
-def group_folds(groups: NDArray[Any], seed: int, folds: int = FOLDS) -> NDArray[np.int64]:
-    """The fold, one of up to `folds`, of each row, by chance for each group."""
+def group_folds(groups: NDArray[Any], seed: int) -> NDArray[np.int64]:
+    """The fold, one of up to five, of each row, by chance for each group."""
     names, member = np.unique(groups, return_inverse=True)
     if len(names) < 2:
         raise ValueError("all rows are of one group; to hold out one group in turn there must be at least two.")
-    return random_folds(len(names), seed, folds)[member]
+    return random_folds(len(names), seed)[member]
 
 
 def cooled(make_member: MakeMember, rows: Rows, seed: int, epochs: int) -> Member:

@@ -82,7 +82,7 @@ def further_in(task: Task, held: list[Rows], left_out: Sequence[LeftOut], epochs
     unknown = Further(task, held, once, {})
     if folds == 2:
         return unknown
-    steps = range(1, max(1, round(recipe.PARTNERS * folds)) + 1)
+    steps = range(1, recipe.PARTNERS + 1)
     pairs = sorted({(min(a, b), max(a, b)) for a in range(folds) for b in ((a + step) % folds for step in steps)})
     both = [np.concatenate([held[a], held[b]]) for a, b in pairs]
     kept = [task.rows[~np.isin(task.rows, rows)] for rows in both]

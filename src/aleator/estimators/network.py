@@ -136,15 +136,14 @@ class NetworkRegressor(QuantifiedRegressor):
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
         self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
         training = fitting.training(self, network, loss, head, len(learned.rows))
-        n_folds = fitting.n_folds(self, len(learned.rows))
         if groups is None:
             group = np.arange(len(learned.rows))
-            fold = fitting.random_folds(len(learned.rows), seeds[0], n_folds)
+            fold = fitting.random_folds(len(learned.rows), seeds[0])
         else:
             group = groups_of_rows(
                 groups_of_rows(groups, len(y))[learned.rows], len(learned.rows)
             )  # by their first rows
-            fold = fitting.group_folds(group, seeds[0], n_folds)
+            fold = fitting.group_folds(group, seeds[0])
         return Lesson(learned, fold, group, training, seeds)
 
     def _learn_encoding(self, X: Any, y: Any, sample_weight: Any, groups: Any, seed: int) -> Floats:
@@ -154,8 +153,7 @@ class NetworkRegressor(QuantifiedRegressor):
         if not hasattr(self, "n_features_in_") and np.ndim(X) == 2:
             self.n_features_in_ = int(np.shape(X)[1])
         Y = columns(targets(y, n_rows))
-        n_folds = fitting.n_folds(self, n_rows)
-        fold = None if groups is None else fitting.group_folds(groups_of_rows(groups, n_rows), seed, n_folds)
+        fold = None if groups is None else fitting.group_folds(groups_of_rows(groups, n_rows), seed)
         if sample_weight is None or np.shape(sample_weight) != (n_rows,) or (np.asarray(sample_weight) != 0).all():
             self.encoder_, encoded = encoding.learned(self.encoder, X, _mixed(Y), fold)
             return encoded

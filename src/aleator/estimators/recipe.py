@@ -44,9 +44,7 @@ TIMES = 3  # each length that is tried is so many times the one before
 JUDGES = 2_000  # rows held out are enough to choose the length, and
 FIRST_JUDGES = 100  # for a first look at whether noisy regions are better given up
 SEARCHERS = 2  # members that do so, and that are trained without two folds
-MANY_FOLDS = 10  # are left out in turn, so that as many rows as can be are learned from, of tables of less than
-MANY_ROWS = 700
-PARTNERS = 0.1  # of the folds, on either side of each, are left out together with it
+PARTNERS = 1  # folds on either side of each are left out together with it
 BEYOND = 10.0  # times the most that a pair expects of a row it knows, or a tenth of the least, is said of a new one
 LEAST_GAIN = 0.5  # of the loss that was seen on rows left out is expected of members that know all rows, at the least
 

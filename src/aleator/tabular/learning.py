@@ -265,15 +265,12 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
     names = [name for name in COMPARED if can_keep_trees() or name == "ensemble"]
     if len(X) > MOST_FOR_FOREST:
         names = [name for name in names if name != "forest"]
-    n_folds = fitting.n_folds(candidate("ensemble", request, len(X)), len(X))
     models, rows = {}, {}
     for name in names:
         say(f"comparing {', '.join(names)}: fitting {name}")
         model = candidate(name, request, len(X))
         if isinstance(model, LossQuantifier):
-            model.set_params(
-                cv=min(model.cv, n_folds)
-            )  # as many as the ensemble leaves out: all learn from as many rows
+            model.set_params(cv=min(model.cv, fitting.FOLDS))  # as many as the ensemble leaves out: all learn alike
         models[name] = _fitted(model, X, y, groups)
         judged = models[name].out_of_fold_
         curve = metrics.rejection_curve(judged["loss"], 0.0 * judged["loss"], judged["expected_loss"], "mae")
@@ -282,7 +279,7 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
     table = pd.DataFrame.from_dict(rows, orient="index").sort_values("rejection_auc", kind="stable")
     best = str(table.index[0])
     again = candidate(best, request, len(X))
-    if isinstance(again, LossQuantifier) and again.cv > n_folds:
+    if isinstance(again, LossQuantifier) and again.cv > fitting.FOLDS:
         say(f"fitting {best} with more folds")
         return table, _fitted(again, X, y, groups)
     return table, models[best]
