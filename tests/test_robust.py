@@ -121,8 +121,19 @@ def test_what_ten_rows_have_is_plausible(n):
     assert values.max() <= robust.plausible_maximum(values, np.ones(n))
 
 
+@pytest.mark.parametrize("n", [25, 60, 300, 3000])
+@pytest.mark.parametrize("torn", [1, 3, 9])
+def test_values_that_are_torn_off_are_not_plausible(n, torn):
+    """Fewer than ten values far beyond all others: twice the largest of the others is plausible, whatever they spread."""
+    others = np.sort(np.random.default_rng(n).exponential(size=n) ** 2)
+    values = np.r_[others, 1e3 * others[-1] * np.arange(1, torn + 1)]
+    largest = robust.plausible_maximum(values, np.ones(len(values)))
+    assert 0.1 * others[-1] < largest <= robust.REACH * others[-1]
+    assert robust.plausible_maximum(others, np.ones(n)) >= others[-1]
+
+
 def test_few_values_or_many_zeros_tell_nothing():
-    assert robust.plausible_maximum(np.arange(20.0), np.ones(20)) == np.inf
+    assert robust.plausible_maximum(np.r_[np.arange(17.0), 1e9], np.ones(18)) == np.inf
     assert robust.plausible_maximum(np.r_[np.zeros(990), np.full(10, 1e9)], np.ones(1000)) == np.inf
 
 

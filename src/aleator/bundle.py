@@ -25,7 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 
 def write(path: str | PathLike[str], facts: dict[str, Any], arrays: Arrays, what: str = "model file") -> None:
     """Write the file whole or not at all; `what` it is, for messages."""
-    arrays = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
+    arrays = {name: np.asarray(values, order="C") for name, values in arrays.items()}
     text = json.dumps({"format": FORMAT, **facts}, sort_keys=True, allow_nan=False)
     # one entry, because safetensors writes several in an order that changes from time to time
     content = save(arrays, metadata={"aleator": json.dumps([_digest(text, arrays), text])})

@@ -78,19 +78,25 @@ def _end(reached: Floats, first: float) -> float:
 def plausible_maximum(values: Floats, weight: Floats) -> float:
     """The largest of these values >= 0 that their own tail makes plausible; infinite if they are few, or mostly zero.
 
-    From the hundredth to the tenth largest value there is a factor. A tail that goes on by the same factor for each
-    power of ten is that of Pareto; those of most distributions are lighter.
+    Two bounds, of which the smaller counts. From the hundredth to the tenth largest value there is a factor. A tail
+    that goes on by the same factor for each power of ten is that of Pareto; those of most distributions are lighter.
+    And beyond the tenth largest value the tail may be torn, as that of a column (`tail_ends`).
     """
     total = float(weight.sum())
     tail = TAIL_ROWS / total if total > 0 else math.inf
-    if 10 * tail > 1:
+    if 2 * tail > 1:
         return math.inf
-    inner, outer = quantiles(values, weight, (1 - 10 * tail, 1 - tail))
-    if inner <= 0:
+    levels = (1 - 10 * tail, *(1 - tail * 0.5**k for k in range(4)), 1.0)
+    inner, *steps = quantiles(values, weight, tuple(max(level, 0.0) for level in levels))
+    if steps[0] <= 0:
         return math.inf
+    end = _end(np.array(steps), steps[0])
+    torn = REACH * end if end < steps[-1] else math.inf
+    if 10 * tail > 1 or inner <= 0:
+        return torn
     decades = math.log10(TAIL_ROWS / BEYOND)
     with np.errstate(over="ignore"):
-        return float(outer * np.float64(outer / inner) ** decades)
+        return min(torn, float(steps[0] * np.float64(steps[0] / inner) ** decades))
 
 
 def plausible_range(values: Floats, weight: Floats) -> tuple[float, float]:
