@@ -125,7 +125,7 @@ format: .venv/all
 
 .venv/all: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,torch,files,boosters,compare,data,ray,dask,onnx,parquet]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,torch,boosters,compare,data,ray,dask,onnx,parquet]"
 	@touch $@ .venv/core
 
 clean:

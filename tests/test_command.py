@@ -214,14 +214,6 @@ def test_leaks_are_suspected(tmp_path):
     assert "Column 'number' counts the rows" in text
 
 
-def test_without_skops_trees_are_not_offered(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(learning, "find_spec", lambda name: None)
-    told = json.loads(run("fit", folder / "diabetes.csv", "--target", "progression", "--json", "--out", tmp_path / "m"))
-    assert list(told["card"]["compared"]) == ["ensemble"]
-    with pytest.raises(ImportError, match="--model forest needs skops"):
-        run("fit", folder / "diabetes.csv", "--target", "progression", "--model", "forest", "--out", tmp_path / "m")
-
-
 # ---------------------------------------------------------------- predict
 
 

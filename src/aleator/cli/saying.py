@@ -110,7 +110,7 @@ def predicted(model: TableModel, done: Any) -> None:
             percent(row["trust"]),
         )
     console.print(table)
-    warnings(done.news.sentences())
+    warnings([*model.cautions(), *done.news.sentences()])
 
 
 def contents(found: dict[str, Any]) -> None:
@@ -132,6 +132,8 @@ def contents(found: dict[str, Any]) -> None:
         if card.get("measures"):
             value = card["measures"][key]
             table.add_row(key.replace("_", " "), told(value))
+    if "check" in card:
+        table.add_row("check", shown(str(card["check"])) or "passed")
     table.add_row("weights", f"{found['weights']:,}")
     table.add_row("written by", shown(", ".join(f"{name} {number}" for name, number in found["written_by"].items())))
     table.add_row("file", f"format {found['format']}, {found['bytes']:,} bytes, checksum right")

@@ -132,7 +132,7 @@ def predict(
     with _busy(as_json or str(place) == "-") as say:
         done = predicting.predict(made, source, place, coverage, prefix, say)
     if as_json:
-        _print_json(done.facts() | {"written": [str(place)]})
+        _print_json(done.facts() | {"warnings": made.cautions(), "written": [str(place)]})
     elif str(place) != "-":
         from aleator.cli import saying
 
@@ -156,7 +156,7 @@ def evaluate(model: Path, data: Path, delimiter: str | None, encoding: str, as_j
 
     made, judged, news = _judged(model, data, delimiter, encoding)
     with _busy(as_json):
-        strongest, found = _strongest(made, judged), judged_warnings(judged) + news
+        strongest, found = _strongest(made, judged), made.cautions() + judged_warnings(judged) + news
     if as_json:
         _print_json({"measures": judged.measures(), "warnings": found, "uncertain_by": strongest})
         return
@@ -188,7 +188,8 @@ def report(model: Path, data: Path, out: Path, delimiter: str | None, encoding: 
         say("writing the report")
         from dataclasses import replace
 
-        write(out, replace(made, card=card), judged, judged_warnings(judged) + news, _strongest(made, judged))
+        found = made.cautions() + judged_warnings(judged) + news
+        write(out, replace(made, card=card), judged, found, _strongest(made, judged))
     click.echo(out)
 
 

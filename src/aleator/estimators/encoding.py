@@ -225,7 +225,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "otherwise": {name: told.otherwise for name, told in self.told_.items()},
         }
         arrays: dict[str, NDArray[Any]] = {"medians": self.medians_, "missing": self.missing_}
-        arrays |= {f"columns {name}": columns for name, columns in self.columns_.items()}
+        arrays |= {f"columns {name}": columns for name, columns in self._columns_set().items()}
         return facts, arrays | {f"told {name}": told.by_category for name, told in self.told_.items()}
 
     @classmethod
@@ -413,6 +413,13 @@ def _floats(name: Any, column: "pd.Series[Any]") -> Floats:
     return values
 
 
+def _days(moment: "pd.Series[Any]") -> Floats:
+    """Days since 1970, also where nanoseconds would overflow, as at the end of the year 9999."""
+    microseconds = moment.dt.tz_localize(None).to_numpy("datetime64[us]")
+    days: Floats = np.where(moment.isna(), np.nan, microseconds.astype(np.int64) / 86_400e6)
+    return days
+
+
 def _calendar(name: Any, column: "pd.Series[Any]") -> list[Floats]:
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
@@ -424,6 +431,7 @@ def _calendar(name: Any, column: "pd.Series[Any]") -> list[Floats]:
             f"{int(unread.sum())} of {len(column)} rows.",
             stacklevel=2,
         )
-    days = ((moment - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(np.float64)
-    turns = [2 * np.pi * days / length for length in CYCLES.values()]
-    return [days, *(np.round(wave(turn), WAVE_DIGITS) for turn in turns for wave in (np.sin, np.cos))]
+    days = _days(moment)
+    turns: list[Floats] = [2 * np.pi * days / length for length in CYCLES.values()]
+    waves: list[Any] = [np.round(wave(turn), WAVE_DIGITS) for turn in turns for wave in (np.sin, np.cos)]
+    return [days, *waves]

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 MOST_OF_ONE = 0.3  # of the sum of all losses may be the loss of one row
-ABOVE = 2.0  # times the largest loss of a held-out row may be expected of a new one, and at least
+ABOVE = 1.0  # times the largest loss of a held-out row may be expected of a new one, and at least
 BELOW = 5.0  # the part of the least mean loss of a group of held-out rows,
 GROUPS = 50  # of which there are so many,
 ROWS_OF_A_GROUP = 10  # of so many rows at least
@@ -167,8 +167,9 @@ class Check:
             return ""
         rows = ("row " if len(self.outliers) == 1 else "rows ") + ", ".join(map(str, self.outliers))
         return (
-            f"a few losses are far beyond all others ({rows}): {self.outlier_share:.0%} of the sum of all losses "
-            "is implausible and was left out of the expected loss."
+            f"a few losses are far beyond all others ({rows}): {self.outlier_share:.0%} of the sum of all losses was "
+            "left out of the expected loss. If a target is wrong there, correct it and fit again: it also spoils the "
+            "predictions of rows like it, which neither expected losses nor intervals account for."
         )
 
     def _failure(self) -> str:

@@ -20,8 +20,8 @@ REACH = 2.0  # and so many times beyond its last value nothing is told apart
 RARE = 10.0  # rows: a flag that fewer of them have is not learned from,
 RARE_SHARE = 0.05  # or fewer than this share, in smaller tables
 
-TAIL_ROWS = 10.0  # with the largest values: what so many have is plausible; their tail is continued to
-BEYOND = 0.1  # of a row: what the largest value of a table of this size exceeds with this probability
+FEWEST, SHARE, MOST = 3.0, 0.005, 10.0  # rows with the largest values, of all: what so many have is plausible, and
+BEYOND = 0.1  # of a row is where their tail is continued to: the largest of all exceeds that with this probability
 
 
 def rare(n_rows: float) -> float:
@@ -78,23 +78,23 @@ def _end(reached: Floats, first: float) -> float:
 def plausible_maximum(values: Floats, weight: Floats) -> float:
     """The largest of these values >= 0 that their own tail makes plausible; infinite if they are few, or mostly zero.
 
-    Two bounds, of which the smaller counts. From the hundredth to the tenth largest value there is a factor. A tail
-    that goes on by the same factor for each power of ten is that of Pareto; those of most distributions are lighter.
-    And beyond the tenth largest value the tail may be torn, as that of a column (`tail_ends`).
+    What a few rows have in common, `n` of them, is plausible. Beyond there are two bounds, of which the smaller counts.
+    From the 10 n-th to the n-th largest value there is a factor. A tail that goes on by the same factor for each power
+    of ten is that of Pareto; those of most distributions are lighter. And the tail may be torn, as that of a column.
     """
     total = float(weight.sum())
-    tail = TAIL_ROWS / total if total > 0 else math.inf
-    if 2 * tail > 1:
+    n = min(max(FEWEST, SHARE * total), MOST)
+    if not 0 < 2 * n <= total:
         return math.inf
-    levels = (1 - 10 * tail, *(1 - tail * 0.5**k for k in range(4)), 1.0)
+    levels = (1 - 10 * n / total, *(1 - n * 0.5**k / total for k in range(5) if n * 0.5**k > 1), 1.0)
     inner, *steps = quantiles(values, weight, tuple(max(level, 0.0) for level in levels))
     if steps[0] <= 0:
         return math.inf
     end = _end(np.array(steps), steps[0])
     torn = REACH * end if end < steps[-1] else math.inf
-    if 10 * tail > 1 or inner <= 0:
+    if 10 * n > total or inner <= 0:
         return torn
-    decades = math.log10(TAIL_ROWS / BEYOND)
+    decades = math.log10(n / BEYOND)
     with np.errstate(over="ignore"):
         return min(torn, float(steps[0] * np.float64(steps[0] / inner) ** decades))
 

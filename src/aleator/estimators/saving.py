@@ -223,8 +223,7 @@ def pack_encoder(encoder: Any) -> tuple[Facts, Arrays]:
     packed = saving_objects.pack(encoder)
     if packed is None:
         raise ValueError(
-            f"a model file cannot hold the encoder {type(encoder).__name__} safely, or needs skops for it: "
-            "pip install 'aleator[files]'."
+            f"a model file cannot hold the encoder {type(encoder).__name__} safely; use transformers of scikit-learn."
         )
     return packed
 

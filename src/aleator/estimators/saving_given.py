@@ -58,12 +58,12 @@ def pack_given(model: Any) -> tuple[Facts, Arrays]:
 
 
 def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any = None) -> Any:
-    if estimator is None:
+    given = estimator is not None
+    if not given:
         if "estimator" not in facts:
             raise ValueError(
-                f"the file holds the quantifier of a {facts['regressor']}, not that regressor itself (own functions "
-                "and classes no file can hold safely, scikit-learn's need skops): keep it in its own way, and call "
-                "load(path, estimator=...) with it."
+                f"the file holds the quantifier of a {facts['regressor']}, not that regressor itself, which no file "
+                "can hold safely: keep it in its own way, and call load(path, estimator=...) with it."
             )
         estimator = saving_objects.unpack(facts["estimator"], within("estimator", arrays))
     encoder = saving_objects.unpack(facts["encoder"], within("encoder", arrays))
@@ -99,7 +99,8 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
         check_shapes({"x_mean": (scaling.x_mean, np.float64, (width,))})
     if facts["n_features"] is not None:
         model.n_features_in_ = facts["n_features"]
-    _check_probes(model, facts, arrays)
+    if given:  # nothing that comes from the file predicts while it is loaded
+        _check_probes(model, arrays)
     return model
 
 
@@ -126,13 +127,12 @@ def _probe_rows(model: Any) -> Any:
     return rows if names is None else pd.DataFrame(rows, columns=names)
 
 
-def _check_probes(model: Any, facts: Facts, arrays: Arrays) -> None:
+def _check_probes(model: Any, arrays: Arrays) -> None:
     if "probes" not in arrays:
-        if "estimator" not in facts:
-            warnings.warn(
-                "whether this is the estimator the file was made with cannot be told: its table is not all numbers.",
-                stacklevel=5,
-            )
+        warnings.warn(
+            "whether this is the estimator the file was made with cannot be told: its table is not all numbers.",
+            stacklevel=5,
+        )
         return
     said = predictions(model.estimator_, _probe_rows(model), len(_PROBES), model.n_outputs_)
     then = arrays["probes"]

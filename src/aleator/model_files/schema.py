@@ -72,7 +72,7 @@ class Value:
             return
         if type(value) is not self.type and not (self.type is float and type(value) is int):
             raise ValueError(f"corrupt model file: {name} must be of type {self.type.__name__}, got {value!r:.80}.")
-        if self.type in (int, float) and not (self.low <= value <= self.high and math.isfinite(value)):
+        if isinstance(value, (int, float)) and not (self.low <= value <= self.high and math.isfinite(value)):
             raise ValueError(
                 f"corrupt model file: {name} must lie between {self.low:g} and {self.high:g}, got {value!r:.80}."
             )

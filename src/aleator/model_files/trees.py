@@ -41,7 +41,7 @@ def tree_columns(trees: list[Any]) -> Arrays:
     """The nodes of all trees, one below the other."""
     states = [tree.__getstate__() for tree in trees]
     nodes = np.concatenate([state["nodes"] for state in states])
-    missing = [name for name in nodes.dtype.names if name not in _NODE_COLUMNS]
+    missing = [name for name in nodes.dtype.names or () if name not in _NODE_COLUMNS]
     if missing or any(tree.max_n_classes != 1 for tree in trees):
         raise ValueError(f"trees with {missing or 'classes'} are not known")
     columns: Arrays = {"tree_sizes": np.array([len(state["nodes"]) for state in states])}
@@ -119,7 +119,7 @@ def predictor_columns(predictors: list[TreePredictor]) -> Arrays:
 
 
 def predictors_of(arrays: Arrays, is_categorical: NDArray[np.bool_]) -> list[TreePredictor]:
-    """The trees in these columns, for a table whose columns hold categories or not; a ValueError unless all are safe."""
+    """The trees in these columns, for a table whose columns hold categories or not; a ValueError unless all fit."""
     check_arrays(PREDICTOR_ARRAYS, arrays, {})
     tree_sizes, bitset_sizes = (arrays[name].astype(np.int64) for name in ("tree_sizes", "bitset_sizes"))
     leaf = arrays["is_leaf"].astype(bool)

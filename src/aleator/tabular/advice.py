@@ -21,6 +21,7 @@ RATIO = (0.75, 1.33)  # of expected and real loss that is still called true
 COVERAGE = (0.84, 0.97)  # of 90 % intervals
 FAILS = 4.0  # times what is expected is lost with a model that is not to be used,
 DOUBT = 4.0  # if it is by so many standard errors
+CHANCE = 2.0  # standard errors of the mean loss are a difference that chance makes
 DECIDE = 0.2  # of the sum of all losses, beyond what is plausible, is worth a warning
 SHOWN_ROWS = 3
 
@@ -116,14 +117,25 @@ def verdict(measures: dict[str, Any]) -> Verdict:
     n, ratio, covered = measures["rows"], measures["loss_ratio"], measures["coverage_90"]
     holds = f"Of its 90 % intervals, {percent(covered)} contain the true value."
     says = f"On average the losses it expects are {ratio:.2f} times the real ones. {holds}"
+    if not np.isfinite(ratio):
+        says = f"It predicts every one of these rows exactly, and expects losses. {holds}"
     if n < FEW_TEST_ROWS:
         few = f"With {n} row{'s' * (n > 1)} to judge it by, it cannot be said whether its uncertainty is true."
         return Verdict("too few rows to say", "unsure", f"{few} {holds}")
+    if covered >= COVERAGE[0] and not RATIO[0] <= ratio <= RATIO[1] and _may_be_chance(measures):
+        chance = "So few of these rows have large losses that the difference may be chance."
+        return Verdict("too few rows to say", "unsure", f"{says} {chance}")
     if ratio < RATIO[0] or covered < COVERAGE[0]:
         return Verdict("too sure of itself", "bad", f"{says} Take its certainty with care.")
     if ratio > RATIO[1] or covered > COVERAGE[1]:
         return Verdict("more careful than needed", "unsure", says)
     return Verdict("right on average", "good", says)
+
+
+def _may_be_chance(measures: dict[str, Any]) -> bool:
+    """Whether mean expected and mean real loss are within the standard error of the latter, or nearly so."""
+    apart = abs(measures["expected_loss"] - measures.get("credible_loss", measures["realised_loss"]))
+    return bool(apart < CHANCE * measures.get("credible_loss_error", 0.0))
 
 
 def _suspect(name: str, column: "pd.Series[Any]", y: Floats, target: str) -> list[str]:

@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 REFUSED = (0.1, 0.2, 0.5)
 COVERAGE = 0.9
 BINS = 8
+BEYOND = 2.0  # times the largest loss of the rows learned from is still plausible
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Evaluation:
     """Rows of a table, their targets `y`, and what a model says of them.
 
     `constant` is the one value that would have been best for all of the rows that the model learned from; `learned` is
-    how many of these rows are equal to one of those.
+    how many of these rows are equal to one of those; `largest` is the largest loss it found plausible when it learned.
     """
 
     frame: pd.DataFrame
@@ -37,6 +38,7 @@ class Evaluation:
     trust: Floats
     constant: float
     learned: int = 0
+    largest: float = np.inf
 
     @property
     def loss(self) -> Loss | Cost:
@@ -55,7 +57,9 @@ class Evaluation:
 
     @property
     def credible(self) -> Floats:
-        """The loss of each row, clipped to what the others make plausible: no single row decides about a mean."""
+        """The loss of each row, clipped to `BEYOND` times the largest that the model found plausible."""
+        if np.isfinite(self.largest):
+            return np.minimum(self.realised, BEYOND * self.largest)
         return credible_losses(self.realised, np.ones(len(self.y)))
 
     def in_units(self, loss: Any) -> Any:
@@ -98,6 +102,7 @@ class Evaluation:
             "expected_loss": float(np.mean(self.said.expected_loss)),
             "realised_loss": float(np.mean(self.realised)),
             "credible_loss": float(np.mean(self.credible)),
+            "credible_loss_error": float(np.std(self.credible) / len(self.y) ** 0.5),
             "loss_ratio": self.loss_ratio,
             "coverage_90": metrics.coverage(self.y, self.lower, self.upper),
             "interval_width": metrics.interval_width(self.lower, self.upper),
@@ -114,7 +119,13 @@ def evaluate(model: TableModel, frame: pd.DataFrame, y: Floats) -> Evaluation:
     said = model.estimator.predict_uncertainty(frame)
     lower, upper = model.estimator.interval_of(said, COVERAGE)
     constant, learned = float(model.card["constant"]), model.learned_from(frame, y)
-    return Evaluation(frame, y, said, lower, upper, model.trust(said), constant, learned)
+    held_out = getattr(model.estimator, "out_of_fold_", None)
+    largest = np.inf if held_out is None else _largest_plausible(held_out["loss"].to_numpy(np.float64))
+    return Evaluation(frame, y, said, lower, upper, model.trust(said), constant, learned, largest)
+
+
+def _largest_plausible(losses: Floats) -> float:
+    return float(credible_losses(losses, np.ones(len(losses))).max(initial=0.0)) or np.inf
 
 
 def of_table(model: TableModel, source: Source) -> tuple[Evaluation, int]:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from aleator import losses, metrics
 from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder, fitting
 from aleator.names import suggestion
 from aleator.tables import Schema, Source, infer
-from aleator.tabular.advice import refuse_unreliable, warnings_of, without_target
+from aleator.tabular.advice import checked, refuse_unreliable, warnings_of, without_target
 from aleator.tabular.evaluation import Evaluation, best_constant, evaluate
 from aleator.tabular.model import TableModel, fingerprints
 from aleator.tabular.news import seen_in
@@ -107,6 +106,7 @@ def fit(request: Request, say: Say = lambda text: None) -> Fitted:
         "seed": request.seed,
         "excluded": list(request.exclude),
         "quantifier": estimator.check_.quantifier,
+        "check": checked(estimator, X),
         "constant": best_constant(losses.get(request.loss), y),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {name: version(name) for name in ("aleator", "numpy", "scikit-learn")},
@@ -218,8 +218,6 @@ def candidate(name: str, request: Request, n_rows: int) -> Any:
         return PairRegressor(**given, encoder=TableEncoder())
     if name == "ensemble":
         return PairEnsemble(**given, encoder=TableEncoder())
-    if not can_keep_trees():
-        raise ImportError(f"--model {name} needs skops to be saved: pip install 'aleator[files]'.")
     regressor = _boosting(request) if name == "boosting" else _forest(request)
     # out-of-fold losses are those of a regressor with fewer rows: with few of them take more folds
     folds = 20 if n_rows < 500 else 10 if n_rows < 2000 else fitting.FOLDS
@@ -241,11 +239,6 @@ def _forest(request: Request) -> Any:
     return TransformedTargetRegressor(forest, transformer=StandardScaler(), check_inverse=False)
 
 
-def can_keep_trees() -> bool:
-    """Whether a model file can hold regressors of scikit-learn's."""
-    return find_spec("skops") is not None
-
-
 def _fitted(estimator: Any, X: pd.DataFrame, y: Floats, groups: Any) -> Any:
     if groups is not None and isinstance(estimator, LossQuantifier):
         estimator.set_params(cv=min(estimator.cv, len(np.unique(groups))))
@@ -262,9 +255,7 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
     Each is fitted with rows left out in turn anyway. Where a quantifier wants more folds than the comparison had, the
     best is fitted again.
     """
-    names = [name for name in COMPARED if can_keep_trees() or name == "ensemble"]
-    if len(X) > MOST_FOR_FOREST:
-        names = [name for name in names if name != "forest"]
+    names = [name for name in COMPARED if name != "forest" or len(X) <= MOST_FOR_FOREST]
     models, rows = {}, {}
     for name in names:
         say(f"comparing {', '.join(names)}: fitting {name}")

@@ -55,6 +55,11 @@ class TableModel:
         """Looks at tables for what is new to the model."""
         return News(self.seen, getattr(self.estimator, "encoder_", None))
 
+    def cautions(self) -> list[str]:
+        """What its own check found when it was made, if anything."""
+        found = str(self.card.get("check", ""))
+        return [f"About the model: {found}"] if found else []
+
     def learned_from(self, frame: pd.DataFrame, y: Floats) -> int:
         """How many rows are equal to rows the model learned from."""
         return int(np.isin(fingerprints(frame, y), self.rows).sum())
