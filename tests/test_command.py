@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -662,6 +663,48 @@ def test_rare_claims_are_no_reason_to_refuse(seed):
     """A claim of 10,000 in a hundred rows is expected rightly, and may be absent from the rows it is judged by."""
     claims = np.where(np.random.default_rng(seed).uniform(size=200) < 0.01, 10_000.0, 0.0)
     advice.refuse_unreliable(judged(claims, 100.0))
+
+
+def test_rare_claims_are_judged_by_what_the_model_found_plausible():
+    """Two claims in 200 rows are not taken for mistakes if there were some among the rows learned from."""
+    claims = np.r_[np.zeros(198), 100.0, 100.0]
+    assert judged(claims, 1.0).loss_ratio > 100
+    found = replace(judged(claims, 1.0), largest=100.0)
+    assert found.loss_ratio == pytest.approx(1.0)
+    assert not any("far beyond" in text for text in advice.judged_warnings(found))
+
+
+def test_few_large_losses_may_be_chance():
+    """One claim where two were expected is no reason to call the model careful; as rare in many rows, it is."""
+    one = replace(judged(np.r_[np.zeros(199), 100.0], 1.3), largest=100.0)
+    assert "may be chance" in advice.verdict(one.measures() | {"coverage_90": 0.9}).text
+    many = replace(judged(np.r_[np.zeros(199_000), np.full(1_000, 100.0)], 1.5), largest=100.0)
+    assert "chance" not in advice.verdict(many.measures() | {"coverage_90": 0.9}).text
+
+
+def test_a_check_that_failed_is_told_whenever_the_model_is_used(folder, fitted, tmp_path):
+    made = TableModel.load(fitted[0])
+    failed = "The quantifier failed its check on held-out rows."
+    replace(made, card=made.card | {"check": failed}).save(tmp_path / "m")
+    for command in ("predict", "evaluate"):
+        where = ["--out", tmp_path / "p.csv"] if command == "predict" else []
+        assert failed in " ".join(run(command, tmp_path / "m", folder / "diabetes.csv", *where).split())
+        told = json.loads(run(command, tmp_path / "m", folder / "diabetes.csv", *where, "--json"))
+        assert f"About the model: {failed}" in told["warnings"]
+    assert "failed its check" in run("inspect", tmp_path / "m")
+    assert "passed" in run("inspect", fitted[0])
+
+
+def test_dates_at_the_end_of_time(tmp_path):
+    """9999-12-31 is what some systems write for no end."""
+    table = DIABETES.assign(until="2024-05-17")
+    table.loc[::3, "until"] = "2023-01-01"
+    table.loc[5, "until"] = "9999-12-31"
+    table.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "--target", "progression", "--model", "pair", "--out", tmp_path / "m")
+    run("predict", tmp_path / "m", tmp_path / "t.csv", "--out", tmp_path / "p.csv")
+    expected = pd.read_csv(tmp_path / "p.csv")["expected_loss"]
+    assert expected.max() < 10 * expected.median()
 
 
 def test_a_model_that_fails_is_not_written(tmp_path):

@@ -544,7 +544,7 @@ WATCH = """
 import json, sys, time
 import aleator
 from aleator import models
-import catboost, lightgbm, xgboost  # what is imported by right is imported before
+import catboost, encodings.cp437, lightgbm, xgboost  # what is imported by right is imported before
 for path in sys.argv[1:3]:
     aleator.load(path)  # good ones
 seen = []

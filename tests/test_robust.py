@@ -121,10 +121,9 @@ def test_what_ten_rows_have_is_plausible(n):
     assert values.max() <= robust.plausible_maximum(values, np.ones(n))
 
 
-@pytest.mark.parametrize("n", [25, 60, 300, 3000])
-@pytest.mark.parametrize("torn", [1, 3, 9])
+@pytest.mark.parametrize(("n", "torn"), [(25, 1), (25, 3), (60, 3), (300, 3), (1000, 5), (3000, 9)])
 def test_values_that_are_torn_off_are_not_plausible(n, torn):
-    """Fewer than ten values far beyond all others: twice the largest of the others is plausible, whatever they spread."""
+    """A few values far beyond all others: twice the largest of the others is plausible, whatever they spread."""
     others = np.sort(np.random.default_rng(n).exponential(size=n) ** 2)
     values = np.r_[others, 1e3 * others[-1] * np.arange(1, torn + 1)]
     largest = robust.plausible_maximum(values, np.ones(len(values)))
@@ -133,7 +132,7 @@ def test_values_that_are_torn_off_are_not_plausible(n, torn):
 
 
 def test_few_values_or_many_zeros_tell_nothing():
-    assert robust.plausible_maximum(np.r_[np.arange(17.0), 1e9], np.ones(18)) == np.inf
+    assert robust.plausible_maximum(np.r_[np.arange(4.0), 1e9], np.ones(5)) == np.inf
     assert robust.plausible_maximum(np.r_[np.zeros(990), np.full(10, 1e9)], np.ones(1000)) == np.inf
 
 

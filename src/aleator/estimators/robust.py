@@ -78,7 +78,7 @@ def _end(reached: Floats, first: float) -> float:
 def plausible_maximum(values: Floats, weight: Floats) -> float:
     """The largest of these values >= 0 that their own tail makes plausible; infinite if they are few, or mostly zero.
 
-    What a few rows have in common, `n` of them, is plausible. Beyond there are two bounds, of which the smaller counts.
+    What more than `n` rows reach is plausible. Beyond there are two bounds, of which the smaller counts.
     From the 10 n-th to the n-th largest value there is a factor. A tail that goes on by the same factor for each power
     of ten is that of Pareto; those of most distributions are lighter. And the tail may be torn, as that of a column.
     """
