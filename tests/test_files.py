@@ -597,6 +597,71 @@ def test_nothing_in_the_library_unpickles_or_evaluates():
                 assert all(ast.unparse(k.value) == "False" for k in node.keywords if k.arg == "allow_pickle"), file
 
 
+def sized(path, shape, dtype, n_bytes):
+    """A file whose header tells of an array, with so many bytes after it that take no place on the disk."""
+    entry = {"dtype": dtype, "shape": shape, "data_offsets": [0, n_bytes]}
+    header = json.dumps({"__metadata__": {"aleator": "[]"}, "a": entry}).encode()
+    with open(path, "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + n_bytes)
+    return path
+
+
+MEMORY = """
+import resource, sys
+import aleator
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    aleator.load(sys.argv[1])
+except ValueError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "n_bytes", "message"),
+    [
+        ([2**30], "F64", 2**33, "at most 4,294,967,296 are read"),
+        ([2**31], "F64", 2**31, "not an aleator model file, or it was cut"),
+        ([2**60, 2**60], "F64", 8, "not an aleator model file, or it was cut"),
+        ([-1], "F64", 8, "not an aleator model file, or it was cut"),
+        ([4], "BF16", 8, "numbers of type 'BF16'"),
+        ([8], "F8_E4M3", 8, "numbers of type 'F8_E4M3'"),
+    ],
+)
+def test_sizes_are_looked_at_before_anything_is_read(path, shape, dtype, n_bytes, message):
+    sized(path, shape, dtype, n_bytes)
+    done = subprocess.run([sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=True)
+    *_, said, megabytes = done.stdout.splitlines()
+    assert message in said
+    assert int(megabytes) < 300
+
+
+def test_larger_files_are_read_if_one_asks_for_it(path):
+    PairRegressor(epochs=2, hidden=(4,)).fit(X, y).save(path)
+    with pytest.raises(ValueError, match="at most 1,000 are read"):
+        aleator.load(path, max_bytes=1_000)
+    aleator.load(path, max_bytes=path.stat().st_size)
+
+
+def test_signed_files(path):
+    """A checksum shows damage; only a key shows who wrote the file."""
+    model = PairRegressor(epochs=2, hidden=(4,)).fit(X, y)
+    model.save(path)
+    with pytest.raises(ValueError, match="was not signed with this key: it has no signature"):
+        aleator.load(path, key=b"secret")
+    model.save(path, key=b"secret")
+    for key in (b"secret", None):
+        np.testing.assert_array_equal(aleator.load(path, key=key).predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="was not signed with this key\\."):
+        aleator.load(path, key=b"other")
+    facts, arrays = bundle.read(path)
+    bundle.write(path, facts, arrays | {"loss_scale_": 2 * arrays["loss_scale_"]}, key=b"another's")
+    with pytest.raises(ValueError, match="was not signed with this key\\."):
+        aleator.load(path, key=b"secret")
+
+
 # ---------------------------------------------------------------- files of earlier versions
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -1,5 +1,6 @@
 """Files that are whole or not there."""
 
+import errno
 import os
 import uuid
 from collections.abc import Iterator
@@ -16,7 +17,24 @@ def whole(path: str | PathLike[str], what: str) -> Iterator[Path]:
     """
     with _beside(path, what) as beside:
         yield beside
+        _to_disk(beside)
         os.replace(beside, Path(path).resolve())  # a link stays a link
+        _to_disk(beside.parent)
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk: they outlive a loss of power."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # folders cannot be opened everywhere
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # of systems that have no such thing
+            raise
+    finally:
+        os.close(handle)
 
 
 def check_place(path: str | PathLike[str], what: str) -> None:

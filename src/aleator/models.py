@@ -12,6 +12,7 @@ from aleator.baselines import (
     PlainRegressor,
     SVGDRegressor,
 )
+from aleator.bundle import Limits
 from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, saving
 
 _PAIRS = (PairRegressor, PairEnsemble, LossQuantifier)
@@ -21,9 +22,13 @@ MODELS: dict[str, type[Any]] = {
 }  # fmt: skip
 
 
-def load(path: str | PathLike[str], estimator: Any = None) -> Any:
+def load(
+    path: str | PathLike[str], estimator: Any = None, *, key: bytes | None = None, max_bytes: int = Limits.bytes
+) -> Any:
     """Read a model that `save` wrote. Nothing in the file is executed; a damaged file is refused with a ValueError.
 
-    `estimator` is the regressor of a `LossQuantifier` whose file could not hold it, fitted as it was then.
+    `estimator` is the regressor of a `LossQuantifier` whose file could not hold it, fitted as it was then. With a
+    secret `key` the file must have been signed with it (`save(path, key=...)`). Files of more than `max_bytes` are
+    refused before they are read.
     """
-    return saving.load(path, MODELS, estimator)
+    return saving.load(path, MODELS, estimator, key, Limits(bytes=max_bytes))

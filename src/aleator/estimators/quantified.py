@@ -219,10 +219,14 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------ files
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to a file that `aleator.load` reads and that cannot execute anything."""
+    def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
+        """Write the fitted model to a file that `aleator.load` reads and that cannot execute anything.
+
+        With a secret `key` the file is signed (HMAC-SHA-256), and `aleator.load(path, key=key)` proves that whoever
+        wrote it had the key.
+        """
         check_is_fitted(self)
-        saving.save(self, path)
+        saving.save(self, path, key)
 
     # ------------------------------------------------------------ scikit-learn
 

@@ -27,9 +27,9 @@ MOST_LAYERS = 1_000
 _LEARNED = ("params_", "n_epochs_", "lam_", "loss_scale_")
 
 
-def save(model: Any, path: str | PathLike[str]) -> None:
+def save(model: Any, path: str | PathLike[str], key: bytes | None = None) -> None:
     """Write a fitted estimator; refuses what a file cannot hold, before anything is written."""
-    bundle.write(path, *packed(model))
+    bundle.write(path, *packed(model), key=key)
 
 
 def packed(model: Any) -> tuple[Facts, Arrays]:
@@ -42,9 +42,15 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in ("aleator", "numpy", "scikit-learn")}
 
 
-def load(path: str | PathLike[str], kinds: dict[str, type[Any]], estimator: Any = None) -> Any:
+def load(
+    path: str | PathLike[str],
+    kinds: dict[str, type[Any]],
+    estimator: Any = None,
+    key: bytes | None = None,
+    limits: bundle.Limits | None = None,
+) -> Any:
     """Read an estimator of one of `kinds`. Nothing in the file is executed, and every shape in it is checked."""
-    return restored(path, *bundle.read(path), kinds, estimator)
+    return restored(path, *bundle.read(path, limits, key), kinds, estimator)
 
 
 def restored(
