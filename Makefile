@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
+.PHONY: fuzz-files gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
   reproduction tuned cells msd kills torch digits command docs format clean
 
 demo: .venv/core
@@ -63,6 +63,9 @@ automatic: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/automatic.py $(ARGS)
 
 # Ten tables, forty kinds of dirt, four models, 90 minutes; intervals for skewed errors; seconds by the number of rows.
+fuzz-files: .venv/all
+	$(BIN)/python benchmarks/fuzz_files.py $(ARGS)
+
 gauntlet: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gauntlet.py $(ARGS)
 

@@ -227,7 +227,7 @@ def other_array(values, rng):
     if change == 1:
         return values[..., : values.shape[-1] // 2] if values.ndim else np.zeros(3)
     if change == 2:
-        return values.astype(rng.choice(["f4", "f8", "i4", "i8", "u1", "f2", "c16"]))
+        return values.astype(rng.choice(["f4", "f8", "i4", "i8", "u1", "f2", "?"]))
     if change == 3:
         return np.concatenate([values, values]) if values.ndim else values[None]
     if change == 4 and len(flat):

@@ -250,7 +250,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         fine = (
             set(self.kinds_) <= KINDS
             and (not self.kinds_ or n == len(self._columns("number", "date")))
-            and self.medians_.dtype == np.float64 and self.medians_.ndim == 1
+            and self.medians_.dtype == np.float64 and self.medians_.ndim == 1 and np.isfinite(self.medians_).all()
             and self.missing_.dtype == np.int64 and self.missing_.ndim == 1
             and ((self.missing_ >= 0) & (self.missing_ < n)).all()
             and sorted(self.categories_) == sorted(self._columns("few", "many"))
@@ -258,7 +258,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             and all(columns.dtype == np.int64 and columns.shape == (len(self.categories_[name]) + 1,)
                     and ((columns >= -1) & (columns < len(columns))).all() for name, columns in self.columns_.items())
             and all(t.by_category.dtype == np.float64 and t.by_category.shape == (len(self.categories_[name]),)
-                    for name, t in told)
+                    and np.isfinite([*t.by_category, t.otherwise]).all() for name, t in told)
         )  # fmt: skip
         if not fine:
             raise ValueError("the model file does not fit together: its encoder makes no sense.")

@@ -140,13 +140,14 @@ def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
         model.loss_limits_ = arrays["loss_limits_"]
         low, high = model.loss_limits_
         check_shapes({"loss_limits_": (model.loss_limits_, np.float64, (2, len(arrays["loss_scale_"])))})
-        if not ((low >= 0) & (low <= high) & np.isfinite(low)).all():
+        if not ((low >= 0) & (low <= high) & np.isfinite(low)).all() or np.isnan(high).any():
             raise ValueError("corrupt model file: loss_limits_ must be two rising numbers >= 0 for each output.")
     if "check" in facts:
         model.check_ = _unpack_check(facts["check"], arrays["check groups"], len(arrays["loss_scale_"]))
     if "correction 0" in arrays:
         knots = [arrays[f"correction {k}"] for k in range(len(arrays["loss_scale_"]))]
         check_shapes({f"correction {k}": (knot, np.float64, (2, knot.shape[-1])) for k, knot in enumerate(knots)})
+        check_positive({f"correction {k}": knot for k, knot in enumerate(knots)})
         model.corrections_ = [Correction(*knot) for knot in knots]
     return model
 
@@ -181,6 +182,13 @@ def check_shapes(arrays: dict[str, tuple[Any, Any, tuple[int, ...]]]) -> None:
                 f"the model file does not fit together: {name} is {values.dtype} {values.shape}, and the network it "
                 f"describes needs {np.dtype(dtype)} {shape}."
             )
+
+
+def check_positive(arrays: dict[str, Any]) -> None:
+    """Expected losses are products of these: they must be finite, and not negative."""
+    for name, values in arrays.items():
+        if not (np.isfinite(values) & (values >= 0)).all():
+            raise ValueError(f"corrupt model file: {name} must be finite numbers >= 0.")
 
 
 def check_weights(params: Any, n_members: int) -> None:
@@ -290,4 +298,7 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
             "frame": (model.units_.frame, np.float64, (M, 4)),
         }
     )
+    check_positive({"lam_": model.lam_, "loss_scale_": model.loss_scale_, "unit": model.units_.unit})
+    if not np.isfinite(model.units_.frame).all():
+        raise ValueError("corrupt model file: frame must be finite.")
     return model

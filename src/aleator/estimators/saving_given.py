@@ -20,6 +20,7 @@ from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.quantifiers import Quantifiers
 from aleator.estimators.saving import (
     Facts,
+    check_positive,
     check_shapes,
     check_weights,
     pack,
@@ -86,6 +87,9 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
             "loss_scale_": (arrays["loss_scale_"], np.float64, (Q,)),
         }
     )
+    check_positive({"lams": arrays["lams"], "loss_scale_": arrays["loss_scale_"], "unit": arrays["unit"]})
+    if not np.isfinite(arrays["reach"]).all():
+        raise ValueError("corrupt model file: reach must be finite.")
     model.quantifiers_ = Quantifiers(
         net, couplings.get(model.coupling), scaling, arrays["unit"], arrays["params"], arrays["lams"], arrays["reach"]
     )
