@@ -90,7 +90,6 @@ FUNCTIONS = {
 _DTYPES = {str(np.dtype(each)): each for each in (np.float64, np.float32, np.int64, np.int32, np.bool_)}
 _NAMES = {id(each): name for name, each in _DTYPES.items()} | {id(float): "float", id(int): "int", id(bool): "bool"}
 _TYPES = {**_DTYPES, "float": float, "int": int, "bool": bool}
-MOST_VALUES = 10_000_000
 
 
 class UnstorableError(ValueError):

@@ -38,11 +38,11 @@ class Array:
         if not isinstance(values, np.ndarray) or values.dtype.str[1:] not in self.dtypes:
             got = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
             raise ValueError(f"corrupt model file: {name} must be an array of {' or '.join(self.dtypes)}, got {got}.")
-        matched = next((found for shape in self.shapes if (found := _match(shape, values.shape, sizes))), None)
-        if matched is None:
+        matched = [found for shape in self.shapes if (found := _match(shape, values.shape, sizes)) is not None]
+        if not matched:
             expected = " or ".join(_shape_text(shape, sizes) for shape in self.shapes)
             raise ValueError(f"corrupt model file: {name} must have the shape {expected}, got {values.shape}.")
-        sizes |= matched.sizes
+        sizes |= matched[0]
         self._check_range(name, values)
 
     def _check_range(self, name: str, values: NDArray[Any]) -> None:
@@ -120,12 +120,7 @@ def _check_names(what: str, specs: Mapping[str, Any], found: Mapping[str, Any]) 
         raise ValueError(f"corrupt model file: the {what} {unknown[0]!r:.80} is not expected.")
 
 
-@dataclass(frozen=True)
-class _Match:
-    sizes: Sizes
-
-
-def _match(shape: Shape, actual: tuple[int, ...], sizes: Sizes) -> _Match | None:
+def _match(shape: Shape, actual: tuple[int, ...], sizes: Sizes) -> Sizes | None:
     """The sizes of the names in `shape`, or None if the actual shape is another."""
     if len(shape) != len(actual):
         return None
@@ -133,7 +128,7 @@ def _match(shape: Shape, actual: tuple[int, ...], sizes: Sizes) -> _Match | None
     for part, size in zip(shape, actual, strict=True):
         if (part if isinstance(part, int) else found.setdefault(part, size)) != size:
             return None
-    return _Match(found)
+    return found
 
 
 def _shape_text(shape: Shape, sizes: Sizes) -> str:

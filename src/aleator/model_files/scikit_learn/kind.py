@@ -15,7 +15,6 @@ from aleator.model_files.schema import Array, Sizes, Value, check_arrays, check_
 
 MOST_FEATURES = 10_000_000
 FEATURES = {"n_features_in_": Value(int, 0, MOST_FEATURES)}
-OPTIONAL = {"optional": True}
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from sklearn.gaussian_process import kernels
 
 from aleator.model_files.records import Record, UnstorableError
 from aleator.model_files.schema import Array, Sizes, Value, check_arrays, count, floats
-from aleator.model_files.scikit_learn.kind import FEATURES, OPTIONAL, Kind, demand, record
+from aleator.model_files.scikit_learn.kind import FEATURES, Kind, demand, record
 
 _LINEAR: dict[str, Array] = {
     "coef_": floats(("features",), ("outputs", "features")),
     "intercept_": floats((), ("outputs",), (1,)),
-    "alpha_": floats((), **OPTIONAL),
-    "scale_": floats((), **OPTIONAL),
+    "alpha_": floats((), optional=True),
+    "scale_": floats((), optional=True),
 }
 
 
@@ -39,7 +39,7 @@ def _finish_generalised(thing: Any, found: Record, sizes: Sizes) -> None:
 
 def _finish_svr(thing: Any, found: Record, sizes: Sizes) -> None:
     demand(thing.kernel in ("linear", "poly", "rbf", "sigmoid"), "the kernel of an SVR must be one of scikit-learn's")
-    demand(sizes["vectors"] >= 0 and thing._n_support[0] == sizes["vectors"], "support vectors are missing")
+    demand(thing._n_support[0] == sizes["vectors"], "support vectors are missing")
     thing._sparse, thing._probA, thing._probB = False, np.empty(0), np.empty(0)
     thing._effective_probability = False
     thing.dual_coef_, thing.intercept_ = thing._dual_coef_, thing._intercept_

@@ -76,8 +76,6 @@ _OUTPUTS = {**FEATURES, "n_outputs_": count()}
 def _pack_tree(thing: Any, found: Record) -> None:
     _pack_trees(found, [thing])
     found.arrays.pop("tree_seeds", None)
-    if found.params["random_state"] is None:
-        del found.values["tree"]["params"]["random_state"]
 
 
 def _finish_tree(thing: Any, found: Record, sizes: Sizes) -> None:
