@@ -731,3 +731,49 @@ def test_outside_the_data_nothing_is_claimed_that_was_not_seen():
     inside, outside = model.predict_loss(X), model.predict_loss(1e3 * np.array([[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]))
     assert (0.5 * inside.min() <= outside).all()
     assert (outside <= 2 * inside.max()).all()
+
+
+# ---------------------------------------------------------------- predictions beyond all plausible ones
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "pinball(0.9)", "huber(2.0)", "logcosh"])
+def test_a_prediction_far_beyond_all_targets_is_expected_to_lose_at_least_the_way_back(loss):
+    model = LossQuantifier(LinearRegression(), loss, n_members=2, random_state=0).fit(X, y)
+    near, far, as_far = np.tile(X[:1], (3, 1))
+    far[0], as_far[0] = 1e6, -1e6
+    rows = np.stack([near, far, as_far])
+    said = model.predict_uncertainty(rows)
+    low, high = model.prediction_range_[:, 0]
+    assert low < y.min() < y.max() < high < said.mean[1]
+    assert said.mean[2] < low < said.mean[0] < high
+    least = losses.get(loss)(np.clip(said.mean, low, high), said.mean)
+    assert (said.expected_loss >= least).all()
+    np.testing.assert_allclose(said.expected_loss[1:], least[1:], rtol=0.01)
+    assert least[0] == 0.0
+
+
+def test_a_wrong_target_spoils_only_the_rows_whose_predictions_it_spoils():
+    wrong = y.copy()
+    wrong[7] += 1e6 * y.std()
+    forest = RandomForestRegressor(20, min_samples_leaf=2, random_state=0)
+    clean = LossQuantifier(forest, "absolute", random_state=0).fit(X, y)
+    with_one = LossQuantifier(forest, "absolute", random_state=0).fit(X, wrong)
+    new, truth = noisy(2000, 5)
+    realised, expected = np.abs(truth - with_one.predict(new)), with_one.predict_loss(new)
+    assert realised.mean() > 10 * np.abs(truth - clean.predict(new)).mean()  # some leaves hold the wrong target
+    assert expected.mean() == pytest.approx(realised.mean(), rel=0.1)
+    assert np.median(expected) == pytest.approx(np.median(clean.predict_loss(new)), rel=0.5)
+    assert with_one.check_.outliers == (7,)
+
+
+def test_the_range_of_predictions_knows_weights_outputs_and_custom_losses():
+    both = np.column_stack([y, 100 * y])
+    shared = LossQuantifier(LinearRegression(), n_members=1, epochs=2).fit(X, both)
+    np.testing.assert_allclose(shared.prediction_range_[:, 1], 100 * shared.prediction_range_[:, 0])
+    own = LossQuantifier(LinearRegression(), lambda y, p: np.abs(y - p), n_members=1, epochs=2).fit(X, y)
+    assert np.isinf(own.prediction_range_).all()
+    weight = np.where(np.arange(len(y)) == 3, 0.0, 1e-200)
+    wrong = np.where(weight == 0, 1e9, y)
+    weighted = LossQuantifier(LinearRegression(), n_members=1, epochs=2).fit(X, wrong, sample_weight=weight)
+    without = LossQuantifier(LinearRegression(), n_members=1, epochs=2).fit(X[weight > 0], y[weight > 0])
+    np.testing.assert_allclose(weighted.prediction_range_, without.prediction_range_)

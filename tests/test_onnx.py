@@ -130,6 +130,18 @@ def test_a_regressor_that_was_there_is_inside(estimator, tmp_path):
     assert_answers(model, tmp_path / "m.onnx", spread=y.std())
 
 
+@pytest.mark.parametrize("loss", ["squared", "absolute", "pinball(0.9)", "huber(2.0)", "logcosh"])
+@pytest.mark.parametrize("target", ["one", "shared", "each"])
+def test_predictions_beyond_all_plausible_ones(loss, target, tmp_path):
+    model = LossQuantifier(Ridge(), loss, n_members=2, epochs=10, per_output=target == "each")
+    model.fit(X, y if target == "one" else Y)
+    far = NEW.copy()
+    far[::2, 0] *= 1e4
+    assert model.predict_loss(far).max() > 100 * model.predict_loss(NEW).max()
+    export_onnx(model, tmp_path / "m.onnx")
+    assert_answers(model, tmp_path / "m.onnx", far, spread=np.abs(model.predict(far)).max())
+
+
 def test_or_its_predictions_are_an_input(tmp_path):
     model = LossQuantifier(lambda rows: rows[:, 0], n_members=2, epochs=10).fit(X, y)
     with pytest.raises(ValueError, match="function cannot become ONNX .* with given=True"):

@@ -159,3 +159,16 @@ def test_in_double_precision(net):
         np.testing.assert_allclose(quantifier.double()(X[TEST].double())[1].detach(), known, rtol=1e-4)
     finally:
         quantifier.float()
+
+
+@pytest.mark.parametrize("per_output", [True, False])
+def test_a_prediction_far_beyond_all_targets_in_torch(per_output):
+    module = nn.Linear(3, 2)
+    both = torch.stack([y, 2 * y], 1)
+    quantifier = Quantifier(module, lambda x: x, n_members=1, per_output=per_output).fit((X[HELD], both[HELD]))
+    far = torch.tensor([[1e5, 0.0, 0.0], [0.5, 0.5, 0.5]])
+    with torch.no_grad():
+        _, expected = quantifier(far)
+    said = quantifier.predict(far)
+    np.testing.assert_allclose(expected, said.expected_loss, rtol=1e-5)
+    assert (expected[0] > 1e4 * expected[1]).all()

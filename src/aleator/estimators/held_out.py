@@ -169,7 +169,7 @@ class Check:
         return (
             f"a few losses are far beyond all others ({rows}): {self.outlier_share:.0%} of the sum of all losses was "
             "left out of the expected loss. If a target is wrong there, correct it and fit again: it also spoils the "
-            "predictions of rows like it, which neither expected losses nor intervals account for."
+            "predictions of other rows."
         )
 
     def _failure(self) -> str:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from aleator import losses
 from aleator.couplings import Coupling
-from aleator.estimators import crossfit, encoding, fitting, quantifiers, recipe, saving_given
+from aleator.estimators import crossfit, encoding, fitting, quantifiers, recipe, robust, saving_given
 from aleator.estimators.crossfit import OutOfFold
 from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.held_out import HeldOut
@@ -72,6 +72,9 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
     estimator_ : the regressor that answers, fitted to all rows (prefit: the one given).
     out_of_fold_ : DataFrame of the rows it was judged by: row, fold, prediction, loss, and the expected loss by
         quantifiers that had not seen the row. Rows equal in X, prediction and loss count once.
+    prediction_range_ : the least and the largest plausible prediction, twice as far from the median of y as y reaches.
+        What a prediction beyond loses at least, the loss between the end of the range and it, is added to its
+        expected loss.
     loss_scale_, loss_limits_, check_, n_epochs_, history_ : as in `PairRegressor`. A network that fails its check is
         replaced by a linear quantifier or by a constant, whichever has the better score.
 
@@ -174,8 +177,11 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         """
         own = np.ones(len(y)) if weight is None else weight
         oof = oof.of(own[oof.rows] > 0)
-        loss, said = losses.measured(self.loss), oof.predictions.reshape(len(oof.rows), *y.shape[1:])
-        L = realised_losses(loss, y[oof.rows], said, self._n_losses())
+        self.prediction_range_ = self._plausible(y, own)
+        loss, seen_y = losses.measured(self.loss), y[oof.rows]
+        realised = realised_losses(loss, seen_y, oof.predictions.reshape(seen_y.shape), self._n_losses())
+        inside = np.clip(oof.predictions, *self.prediction_range_).reshape(seen_y.shape)
+        L = realised_losses(loss, seen_y, inside, self._n_losses())
         part = crossfit.held_out_together(oof, X, y, groups, self._seed())
         seen = _safe_indexing(X, oof.rows)
         encoder = TableEncoder() if self.encoder is None else self.encoder
@@ -191,8 +197,12 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
             self.check_ = replace(self.check_, quantifier="linear", rejected=rejected)
         if hasattr(self, "check_"):
             self.check_ = replace(self.check_, outliers=tuple(int(oof.rows[row]) for row in self.check_.outliers))
-        self._calibrated_by(held_out)
-        self.out_of_fold_ = self._out_of_fold(oof, L, held_out)
+        if held_out is not None:
+            beyond = self._beyond(oof.predictions[held_out.rows])
+            self._calibrated_by(replace(held_out, realised=realised[held_out.rows]), beyond)
+        else:
+            self._calibrated_by(None)
+        self.out_of_fold_ = self._out_of_fold(oof, realised, held_out)
         return oof.mean_by_row(trained.quantifiers.weights(Z).mean(axis=1), len(y))
 
     def _trusted(
@@ -214,9 +224,27 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         table = pd.DataFrame({"row": oof.rows, "fold": oof.fold} | columns_of)
         if held_out is not None:
             known = self._within_limits(self.loss_scale_ * held_out.predicted)
+            known = known + self._beyond(oof.predictions[held_out.rows])
             expected = pd.DataFrame(numbered("expected_loss", known))
             table = table.iloc[held_out.rows].reset_index(drop=True).join(expected)
         return table.sort_values(["row", "fold"], ignore_index=True)
+
+    def _plausible(self, y: Floats, weight: Floats) -> Floats:
+        """The least and the largest plausible prediction (2, M) of each output; infinite for a custom loss."""
+        loss, ends = losses.measured(self.loss), np.tile([[-np.inf], [np.inf]], self.n_outputs_)
+        if isinstance(loss, Loss) and losses.is_shipped(loss):
+            weight = weight / weight.max()  # first, so that no sum can overflow
+            weight = weight / weight[weight > 0].mean()
+            ends = np.transpose([robust.prediction_range(target, weight) for target in columns(y).T])
+        return np.ascontiguousarray(ends)
+
+    def _beyond(self, mean: Floats) -> Floats:
+        """What predictions (n, M) beyond all plausible ones lose at least (n, Q): the loss of the way back."""
+        if not hasattr(self, "prediction_range_"):  # of an earlier file
+            return np.zeros((len(mean), len(self.loss_scale_)))
+        inside = np.clip(mean, *self.prediction_range_)
+        each = self._loss()(inside, mean) if (inside != mean).any() else np.zeros_like(mean)
+        return each if each.shape[1] == len(self.loss_scale_) else each.sum(axis=1, keepdims=True)
 
     def _seed(self) -> int:
         return fitting.member_seeds(self.random_state, 1)[0]

@@ -79,7 +79,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         mean, aleatoric, epistemic = self._answers(X)
         raw = aleatoric + epistemic
-        expected = self._corrected(raw)
+        expected = self._corrected(raw) + self._beyond(mean)
         epistemic = expected * np.divide(epistemic, raw, out=np.zeros_like(raw), where=raw > 0)
         index = X.index if isinstance(X, pd.DataFrame) else None
         return Prediction(
@@ -97,6 +97,10 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "corrections_"):
             expected = np.column_stack([curve(e) for curve, e in zip(self.corrections_, expected.T, strict=True)])
         return expected
+
+    def _beyond(self, mean: Floats) -> Floats | float:
+        """What a prediction loses at least because it is implausible: nothing, unless an estimator knows better."""
+        return 0.0
 
     def _within_limits(self, expected: Floats) -> Floats:
         """The expected loss (n, Q), clipped to what the held-out rows of `fit` support."""
@@ -119,12 +123,15 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         realised = realised_losses(self._loss(), Y.reshape(said.mean.shape), said.mean, len(self.loss_scale_))
         return realised, columns(said.expected_loss), np.sign(Y - columns(said.mean))
 
-    def _calibrated_by(self, held_out: HeldOut | None) -> None:
-        """Begin anew after `fit`: no corrections, and the rows held out there, if any, to calibrate intervals."""
+    def _calibrated_by(self, held_out: HeldOut | None, beyond: Floats | float = 0.0) -> None:
+        """Begin anew after `fit`: no corrections, and the rows held out there, if any, to calibrate intervals.
+
+        `beyond` (n, Q) is what these rows lose at least because their predictions are implausible.
+        """
         for name in ("corrections_", "scores_"):
             self.__dict__.pop(name, None)
         if held_out is not None and len(self.loss_scale_) == self.n_outputs_:
-            expected = self._within_limits(self.loss_scale_ * held_out.predicted)
+            expected = self._within_limits(self.loss_scale_ * held_out.predicted) + beyond
             self.scores_ = intervals.scores(held_out.realised, expected, held_out.side)
 
     def _judged_by(self, held_out: HeldOut | None, gain: Floats | float = 1.0) -> None:

@@ -99,6 +99,17 @@ def plausible_maximum(values: Floats, weight: Floats) -> float:
         return min(torn, float(steps[0] * np.float64(steps[0] / inner) ** decades))
 
 
+def prediction_range(targets: Floats, weight: Floats) -> tuple[float, float]:
+    """Ends beyond which no prediction of these targets is plausible: twice as far from their median as they reach.
+
+    Targets beyond what their own tail makes plausible do not count.
+    """
+    (middle,) = quantiles(targets, weight, (0.5,))
+    far = np.abs(targets - middle)
+    end = REACH * min(plausible_maximum(far, weight), float(far[weight > 0].max(initial=0.0)))
+    return middle - end, middle + end
+
+
 def plausible_range(values: Floats, weight: Floats) -> tuple[float, float]:
     """The ends of what is plausible on either side of the median."""
     (middle,) = quantiles(values, weight, (0.5,))

@@ -44,6 +44,7 @@ from aleator.onnx.graph import (
     sine,
     sqrt,
     take,
+    total,
     where,
 )
 
@@ -114,6 +115,9 @@ def _outputs(graph: Graph, model: Any, answer: Answer) -> None:
         return
     raw = aleatoric if epistemic is None else aleatoric + epistemic
     expected = networks.scaled(model, raw)
+    if np.isfinite(getattr(model, "prediction_range_", np.inf)).all():
+        beyond = networks.losses_of(model._loss())(clip(predicted, *model.prediction_range_), predicted)
+        expected = expected + (beyond if Q == M else total(beyond, -1, keep=True))
     give("expected_loss", expected, Q)
     if epistemic is not None:
         give("epistemic", where(raw > 0.0, expected / raw, 0.0) * epistemic, Q)

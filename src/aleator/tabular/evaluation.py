@@ -62,6 +62,11 @@ class Evaluation:
             return np.minimum(self.realised, BEYOND * self.largest)
         return credible_losses(self.realised, np.ones(len(self.y)))
 
+    @property
+    def credible_expected(self) -> Floats:
+        """The expected loss of each row, clipped as the loss is."""
+        return np.minimum(self.said.expected_loss, BEYOND * self.largest)
+
     def in_units(self, loss: Any) -> Any:
         """A mean loss as an error: in the units of the target where that can be (the root of a squared loss)."""
         return np.sqrt(loss) if losses.is_squared(self.loss) else loss
@@ -82,8 +87,8 @@ class Evaluation:
 
     @property
     def loss_ratio(self) -> float:
-        """Mean expected over mean realised loss, the latter without what is implausible."""
-        expected, realised = float(np.mean(self.said.expected_loss)), float(np.mean(self.credible))
+        """Mean expected over mean realised loss, both without what is implausible."""
+        expected, realised = float(np.mean(self.credible_expected)), float(np.mean(self.credible))
         return expected / realised if realised > 0 else np.inf if expected > 0 else 1.0
 
     def measures(self) -> dict[str, Any]:

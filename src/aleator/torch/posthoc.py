@@ -106,9 +106,16 @@ class Quantifier(nn.Module):
         features = self._features(x, caught)
         said = _columns(y_pred)
         seen = torch.cat([features.double(), said.double()], 1) if self.use_prediction else features.double()
-        expected = readers(seen)
+        expected = readers(seen) + self._beyond(said.double(), readers)
         shared = expected.shape[1] < said.shape[1]
         return y_pred, expected[:, 0] if y_pred.ndim == 1 or shared else expected
+
+    def _beyond(self, said: Tensor, readers: "Readers") -> Tensor | float:
+        """What predictions beyond all plausible ones lose at least (n, Q): `LossQuantifier.prediction_range_`."""
+        if not readers.has_range:
+            return 0.0
+        each = self.loss(said, said.clamp(readers.prediction_range[0], readers.prediction_range[1]))
+        return each if readers.unit.shape[0] == said.shape[1] else each.sum(1, keepdim=True)
 
     def predict(self, x: Any, batch_size: int = BATCH) -> Prediction:
         """Predictions and their expected loss, as arrays."""
@@ -242,6 +249,7 @@ class Readers(ExactModule):
     reach: Tensor
     unit: Tensor
     loss_limits: Tensor
+    prediction_range: Tensor
 
     def __init__(self, model: LossQuantifier) -> None:
         super().__init__()
@@ -256,6 +264,8 @@ class Readers(ExactModule):
         self.keep("unit", trained.unit * model.loss_scale_)
         Q = len(model.loss_scale_)
         self.keep("loss_limits", getattr(model, "loss_limits_", np.array([[0.0] * Q, [np.inf] * Q])))
+        self.has_range = bool(np.isfinite(model.prediction_range_).all())
+        self.keep("prediction_range", model.prediction_range_)
         self.corrections = getattr(model, "corrections_", [])
 
     def forward(self, rows: Tensor) -> Tensor:
