@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: fuzz-files gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
-  reproduction tuned cells msd kills torch digits command docs format clean
+  reproduction tuned cells msd kills signals torch digits command docs format clean
 
 demo: .venv/core
 	$(BIN)/aleator demo $(ARGS)
@@ -103,6 +103,10 @@ command: .venv/all
 
 docs: .venv/core
 	$(BIN)/python benchmarks/fill_docs.py
+
+# 200 signals at random moments over the commands, and a reader beside 1,000 rewrites of its file.
+signals: .venv/all
+	$(BIN)/python benchmarks/signals.py $(ARGS)
 
 kills: .venv/all
 	$(BIN)/python benchmarks/kills.py $(ARGS)

@@ -496,9 +496,18 @@ def slow_table(path, rows, copies=1):
     path.write_text(header + "\n" + copies * body)
 
 
-@pytest.mark.parametrize("what", ["fit ensemble", "fit forest", "predict"])
-def test_interrupted(what, tmp_path, fitted):
-    """Ctrl-C: exit code 130 within two seconds, and nothing under the final name, nor beside it."""
+@pytest.mark.parametrize(
+    ("what", "sent", "code", "said"),
+    [
+        ("fit ensemble", signal.SIGINT, 130, "interrupted"),
+        ("fit forest", signal.SIGTERM, 143, "terminated"),
+        ("predict", signal.SIGINT, 130, "interrupted"),
+        ("predict", signal.SIGTERM, 143, "terminated"),
+        ("predict", signal.SIGHUP, 129, "its terminal was closed"),
+    ],
+)
+def test_ended_by_a_signal(what, sent, code, said, tmp_path, fitted):
+    """It ends within two seconds with its code, and nothing is under the final name, nor beside it."""
     slow_table(tmp_path / "t.csv", 60_000, copies=20 if what == "predict" else 1)  # many blocks, so that it lasts
     if what == "predict":
         slow_table(tmp_path / "small.csv", 300)
@@ -513,7 +522,7 @@ def test_interrupted(what, tmp_path, fitted):
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs of a shell ignore it
+        preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL),  # background jobs of a shell ignore some
     ) as process:
         started = time.monotonic()
         while time.monotonic() - started < (60 if what == "predict" else 8) and process.poll() is None:
@@ -521,14 +530,24 @@ def test_interrupted(what, tmp_path, fitted):
             if what == "predict" and len(os.listdir(tmp_path)) > len(before):  # it has begun to write
                 break
         assert process.poll() is None, process.stderr.read()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         interrupted = time.monotonic()
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=30) == code
         took = time.monotonic() - interrupted
-        assert process.stderr.read().strip() == "aleator: interrupted"
-    left = [name for name in sorted(os.listdir(tmp_path)) if not name.startswith(".")]
-    assert left == before
+        assert process.stderr.read().strip() == f"aleator: {said}"
+    assert sorted(os.listdir(tmp_path)) == before
     assert took < 10  # two seconds by the clock of an idle machine
+
+
+def test_a_reader_that_has_read_enough_is_no_error(fitted, tmp_path):
+    X.to_csv(tmp_path / "new.csv", index=False)
+    for asked in (f"predict {fitted[0]} {tmp_path / 'new.csv'} --out -", f"inspect {fitted[0]} --json"):
+        done = subprocess.run(
+            ["bash", "-c", f"{sys.executable} -m aleator {asked} | head -c 10; echo ${{PIPESTATUS[0]}}"],
+            capture_output=True, text=True, cwd=tmp_path,
+        )  # fmt: skip
+        assert done.stdout.endswith("0\n")
+        assert done.stderr == ""
 
 
 def test_one_row_is_kept_at_least():

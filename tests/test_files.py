@@ -45,7 +45,7 @@ from skops import io as skops
 from xgboost import XGBRegressor
 
 import aleator
-from aleator import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder, bundle
+from aleator import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder, bundle, files
 from aleator.losses import Loss, huber
 from test_contract import QUICK
 
@@ -678,3 +678,52 @@ def test_files_of_earlier_versions_say_what_they_said(file):
     np.testing.assert_allclose(model.predict(rows), said["prediction"], rtol=1e-5)
     if "expected_loss" in said:
         np.testing.assert_allclose(model.predict_loss(rows), said["expected_loss"], rtol=1e-5)
+
+
+# ---------------------------------------------------------------- files that are complete or absent
+
+KILLED = """
+import sys, os, signal
+from aleator import files
+with files.whole(sys.argv[1], "file") as beside:
+    beside.write_text("half")
+    print("writing", flush=True)
+    sys.stdin.read() if sys.argv[2] == "live" else os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_live_one_writes_is_not(tmp_path):
+    path, other = tmp_path / "m.aleator", tmp_path / "other"
+    for place in (path, other):
+        subprocess.run([sys.executable, "-c", KILLED, str(place), "killed"], capture_output=True)
+    assert len(os.listdir(tmp_path)) == 2
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path), "live"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as live:
+        assert live.stdout.readline() == "writing\n"
+        files.check_place(path, "file")
+        assert sorted(name[33:] for name in os.listdir(tmp_path)) == ["-m.aleator", "-other"]
+        with files.whole(path, "file") as beside:
+            beside.write_text("whole")
+        live.communicate("")
+    assert path.read_text() == "half"  # the last one that ended
+    assert len([name for name in os.listdir(tmp_path) if name.endswith("-m.aleator")]) == 0
+    files.check_place(other, "file")
+    assert os.listdir(tmp_path) == ["m.aleator"]
+
+
+def test_within_another_it_is_the_others_file(tmp_path):
+    with files.whole(tmp_path / "a", "file") as beside:
+        with files.whole(beside, "file") as within:
+            assert within == beside
+            within.write_text("x")
+        assert not (tmp_path / "a").exists()
+        assert len(os.listdir(tmp_path)) == 1
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_unfinished_files_can_be_removed_at_once(tmp_path):
+    with pytest.raises(FileNotFoundError), files.whole(tmp_path / "a", "file") as beside:
+        beside.write_text("x")
+        files.remove_unfinished()
+        assert not os.listdir(tmp_path)

@@ -122,7 +122,7 @@ def refused(arguments, match, capsys, folder):
 @pytest.fixture(autouse=True)
 def no_watching(monkeypatch):
     """The thread that waits for Ctrl-C belongs to a process of its own."""
-    monkeypatch.setattr("aleator.cli._end_soon_after_an_interrupt", None)
+    monkeypatch.setattr("aleator.cli._end_soon_after_a_signal", None)
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -271,7 +271,9 @@ def schema_of(tmp_path, columns, **options):
 def test_what_columns_hold(tmp_path):
     columns = {
         "number": (["1", "2.5", "NA"], "number"),
-        "money": (["$1,200", "$30", ""], "number"),
+        "money": (["$1,200", "30", ""], "number ($)"),
+        "share": (["5 %", "7.5%", ""], "number (%)"),
+        "truth": (["TRUE", "FALSE", "TRUE"], "category"),
         "iso": (["2024-05-17", "2024-05-18T10:00", "?"], "date (year-month-day)"),
         "german": (["17.05.2024", "1.6.2024", "02.01.1999"], "date (day.month.year)"),
         "american": (["5/17/2024", "12/31/2023", "1/1/2000"], "date (month/day/year)"),
@@ -289,6 +291,63 @@ def test_what_columns_hold(tmp_path):
     assert frame["british"].dt.hour.tolist() == [0, 0, 13]
     assert frame["word"].tolist() == ["a", None, "b"]
     assert Schema.from_facts(json.loads(json.dumps(schema.facts()))) == schema
+
+
+@pytest.mark.parametrize("cells", [["$5", "€7", "3"], ["5 %", "$7", "3 %"], ["5 %", "7", "3 %"], ["1", "2", "3%"]])
+def test_units_that_cannot_be_compared_are_refused(cells, tmp_path):
+    with pytest.raises(ValueError, match=r"row \d, column 'a': .* cannot be compared with .* in row \d"):
+        schema_of(tmp_path, {"a": cells, "b": ["x", "y", "z"]})
+    assert schema_of(tmp_path, {"a": cells, "b": ["x", "y", "z"]}, categories=["a"])[1].columns[0].kind == "category"
+
+
+@pytest.mark.parametrize(
+    ("learned", "new", "fine"),
+    [("$5", "$7", True), ("$5", "7", True), ("5", "$7", True), ("$5", "€7", False), ("5 %", "7", False), ("5", "7 %", False)],
+)  # fmt: skip
+def test_new_tables_are_in_the_unit_that_was_learned(learned, new, fine, tmp_path):
+    _, schema = schema_of(tmp_path, {"a": [learned, ""], "b": ["x", "y"]})
+    schema = Schema.from_facts(json.loads(json.dumps(schema.facts())))
+    source, _ = schema_of(tmp_path, {"a": ["", new], "b": ["x", "y"]}, categories=["a"])
+    if fine:
+        np.testing.assert_array_equal(schema.read(source)["a"], [np.nan, 7.0])
+    else:
+        with pytest.raises(ValueError, match=r"row 3, column 'a': .* cannot be compared with the numbers learned from"):
+            schema.read(source)
+
+
+def test_dates_that_can_be_read_in_two_ways_are_asked_about(tmp_path):
+    cells = {"sold": ["01/02/2024", "03/04/2024"], "b": ["x", "y"]}
+    with pytest.raises(ValueError, match=r"row 2, column 'sold': '01/02/2024' may be .* --dayfirst or --monthfirst"):
+        schema_of(tmp_path, cells)
+    for day_first, months in ((True, [2, 4]), (False, [1, 3])):
+        source, schema = schema_of(tmp_path, cells, day_first=day_first)
+        assert schema.read(source)["sold"].dt.month.tolist() == months
+    source, schema = schema_of(tmp_path, cells | {"sold": ["01/02/2024", "13/04/2024"]}, day_first=False)
+    assert schema.read(source)["sold"].dt.month.tolist() == [2, 4]  # the second row tells
+
+
+def test_truth_values_are_not_numbers(tmp_path):
+    _, schema = schema_of(tmp_path, {"a": ["1", "0"], "b": ["x", "y"]})
+    for words in (["TRUE", "TRUE"], ["true", "false"], ["False", "1"]):
+        source, _ = schema_of(tmp_path, {"a": words, "b": ["x", "y"]}, categories=["a"])
+        with pytest.raises(ValueError, match="is not a number"):
+            schema.read(source)
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"a": [True, None, False], "b": [1.0, 2.0, 3.0]}).astype({"a": "boolean"}).to_parquet(path)
+    found = infer(opened(path))
+    assert found.columns[0].kind == "category"
+    assert found.read(opened(path))["a"].tolist() == ["True", None, "False"]
+    with pytest.raises(ValueError, match="the target, must be numbers, not truth values: write 1 and 0"):
+        infer(opened(path), numbers=["a"])
+
+
+def test_numbers_are_the_nearest_floats(tmp_path):
+    """Whatever the version of pandas: half of such numbers were off by more than 1e-12 with some."""
+    values = np.random.default_rng(0).normal(size=2000) * 10.0 ** np.random.default_rng(1).integers(-25, 25, 2000)
+    texts = [f"{value:.20f}" if k % 2 else f"{value:.17e}" for k, value in enumerate(values)]
+    texts += ["0.0000000000000000000011362", "1e-320", "9007199254740993", "0.1" + 400 * "0" + "1"]
+    source, schema = schema_of(tmp_path, {"a": texts, "b": texts})
+    assert schema.read(source)["a"].tolist() == [float(text) for text in texts]
 
 
 def test_what_the_user_knows_better(tmp_path):
@@ -346,7 +405,7 @@ def test_parquet(tmp_path):
     frame.to_parquet(path)
     source = opened(path)
     schema = infer(source)
-    assert [c.kind for c in schema.columns] == ["number", "number", "date", "category", "category", "number", "date"]
+    assert [c.kind for c in schema.columns] == ["number", "number", "date", "category", "category", "category", "date"]
     read = schema.read(source)
     np.testing.assert_array_equal(read["n"], [1, np.nan, 3])
     assert read["word"].tolist() == ["a", None, "b"]

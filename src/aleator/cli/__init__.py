@@ -1,7 +1,8 @@
 """The command `aleator`. Imports what a command needs only when it runs, so that help is immediate.
 
 Exit codes: 0 it is done; 2 something that was given is wrong (arguments, a table, a file, a place to write to), and one
-line says what; 1 it failed for another reason; 130 it was interrupted.
+line says what; 1 it failed for another reason; 130 it was interrupted (Ctrl-C), 143 terminated (SIGTERM), 129 its
+terminal was closed (SIGHUP).
 """
 
 import os
@@ -9,15 +10,42 @@ import signal
 import sys
 import threading
 import time
+from typing import Any, NoReturn
 
 import click
 
+from aleator import files
 from aleator.cli import paper, tables
 
 PATIENCE = 1.2  # seconds that an interrupted command has to end by itself
+ENDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+ENDS |= {signal.SIGHUP: "its terminal was closed"} if hasattr(signal, "SIGHUP") else {}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Ended(KeyboardInterrupt):
+    """A signal asked the command to end: `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class ReaderGone(Exception):  # noqa: N818 (nothing is wrong)
+    """Whoever read the output has read enough, as `head` does."""
+
+
+class Commands(click.Group):
+    """Commands whose output may go to a pipe that is closed early."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was asked for; click would end with 1 after a closed pipe."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="aleator")
 @click.pass_context
 def commands(context: click.Context) -> None:
@@ -36,8 +64,10 @@ for command in (tables.fit, tables.predict, tables.evaluate, tables.report, tabl
 
 def main() -> None:
     """Run the command; an error is one line, not a traceback."""
+    _listen()
     try:
-        commands.main(prog_name="aleator", standalone_mode=False, obj=_end_soon_after_an_interrupt)
+        commands.main(prog_name="aleator", standalone_mode=False, obj=_end_soon_after_a_signal)
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
@@ -45,11 +75,10 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         hint = "" if context is None else f" ({context.command_path} --help says more)"
         _end(ValueError(error.format_message() + hint), error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("aleator: interrupted", err=True)
-        sys.stderr.flush()
-        os._exit(130)  # threads that still compute are not waited for
-    except BrokenPipeError:  # of `aleator ... | head`
+    except (click.Abort, KeyboardInterrupt) as error:
+        asked = error.__cause__ if isinstance(error, click.Abort) else error
+        _stop(asked.number if isinstance(asked, Ended) else signal.SIGINT)
+    except (ReaderGone, BrokenPipeError):
         os._exit(0)
     except (ValueError, OSError) as error:
         _end(error, 2)
@@ -68,7 +97,25 @@ def _end(error: BaseException, code: int) -> None:
     sys.exit(code)
 
 
-def _end_soon_after_an_interrupt() -> None:
+def _listen() -> None:
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does, unless they are ignored (nohup)."""
+
+    def end(number: int, frame: Any) -> NoReturn:
+        raise Ended(number)
+
+    for number in ENDS:
+        if number != signal.SIGINT and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, end)
+
+
+def _stop(number: int) -> NoReturn:
+    """End at once, without waiting for threads that still compute; nothing that is half written stays."""
+    files.remove_unfinished()
+    os.write(2, f"aleator: {ENDS[signal.Signals(number)]}\n".encode())
+    os._exit(128 + number)
+
+
+def _end_soon_after_a_signal() -> None:
     """Python raises KeyboardInterrupt only between two of its own instructions, and a forest takes minutes for one.
 
     So a thread waits for the signal as well, and if the command has not ended soon after, ends it. Files are written
@@ -79,10 +126,10 @@ def _end_soon_after_an_interrupt() -> None:
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
 
     def wait() -> None:
-        while os.read(read, 1) != bytes([signal.SIGINT]):
-            pass
+        number = 0
+        while number not in ENDS:
+            number = os.read(read, 1)[0]
         time.sleep(PATIENCE)
-        os.write(2, b"aleator: interrupted\n")
-        os._exit(130)
+        _stop(number)
 
     threading.Thread(target=wait, daemon=True).start()

@@ -36,6 +36,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--category", multiple=True, metavar="COL", help="A column of codes that look like numbers; repeatable.")
 @click.option("--missing", multiple=True, metavar="TEXT", help="A cell that means there is no value; repeatable.")
 @choice("--decimal", [".", ","], "The decimal mark.")
+@click.option("--dayfirst/--monthfirst", "day_first", default=None, help="What a date such as 01/02/2024 means.")
 @click.option("--group", metavar="COL", help="Rows that share it, as those of one patient, are held out together.")
 @click.option("--test-fraction", type=click.FloatRange(0, 0.9), default=0.2, show_default=True,
               help="The part of the rows that the model is judged by and does not learn from.")  # fmt: skip

@@ -6,6 +6,7 @@ given to a cluster once, and go to each node once. What a backend does not do is
 
 import ctypes
 import functools
+import os
 import signal
 import sys
 import threading
@@ -65,7 +66,8 @@ def local(data: Data, jobs: int | None = None, address: str | None = None) -> It
     if address is not None:
         raise ValueError("an address is for --backend ray or dask; the local backend has none.")
     workers = joblib.effective_n_jobs(-1 if jobs is None else jobs)
-    pool = functools.partial(get_reusable_executor, max_workers=workers, timeout=60, initializer=_end_with_parent)
+    pool = functools.partial(get_reusable_executor, max_workers=workers, timeout=60, initializer=_end_with_parent,
+                             initargs=(os.getpid(),))  # fmt: skip
 
     def submit(job: Job) -> "Future[Record]":
         if workers > 1:
@@ -91,10 +93,12 @@ def local(data: Data, jobs: int | None = None, address: str | None = None) -> It
             pool().shutdown(wait=False, kill_workers=True)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     """A worker whose parent was killed would go on with what it was given; Linux can be asked to end it too."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:  # it was gone before
+            os._exit(1)
 
 
 def _first(futures: "Collection[Future[Record]]") -> "Future[Record]":

@@ -4,7 +4,10 @@
 | --- | --- |
 | number | 12, -3.5, 1e6, and as people write them: 1,234.50, $12, 7 % |
 | date | 2024-05-17 with or without a time, 17.05.2024, 5/17/2024 |
-| category | anything else: words, whole sentences, codes, also those of digits that begin with 0 |
+| category | anything else: words, truth values, whole sentences, codes, also those of digits that begin with 0 |
+
+Two currencies in one column, or percentages beside plain numbers, are refused; so are dates such as 01/02/2024 if no row
+tells whether the day or the month comes first.
 
 A cell is missing if it is empty or says so (NA, NaN, null, ?, ...). A column of numbers but for a few cells is refused,
 and the first of them named: to take it for text would lose the numbers, to take the cell for missing would lose it.
@@ -45,6 +48,7 @@ MISSING = frozenset(
         "-",
     ]
 )
+CURRENCIES = "$€£¥"
 MOSTLY = 0.9  # a column with so many numbers is one of numbers
 DATES = {  # as they are shown, as they are read
     "year-month-day": "ISO8601",
@@ -60,14 +64,20 @@ _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its kind, and for dates how they are written."""
+    """A column: its name, its kind, for dates how they are written, and the unit of numbers that have one ($, %)."""
 
     name: str
     kind: str
     date: str = ""
+    unit: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind} ({self.date})" if self.date else self.kind
+        more = self.date or self.unit
+        return f"{self.kind} ({more})" if more else self.kind
+
+    def takes(self, unit: str) -> bool:
+        """Whether numbers in this unit may stand in the column: a currency may be left out, a percent sign may not."""
+        return unit == self.unit or "%" not in (unit, self.unit) and "" in (unit, self.unit)
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ class Schema:
     def frame(self, source: Source, block: Block) -> pd.DataFrame:
         """The columns with their types: float64, datetime64 or object, None where missing; numbers of rows as index."""
         rows = pd.Index([block.row(k) for k in range(len(block))], name="row")
-        numbers = [column.name for column in self.columns if column.kind == "number"]
+        numbers = [column.name for column in self.columns if column.kind == "number" and column.takes("")]
         plain = block.numbers(numbers, self.missing) if self.decimal == "." else None
         fine = plain is not None and not np.isinf(plain.to_numpy()).any()
         known = (
@@ -118,7 +128,7 @@ class Schema:
     def _typed(self, column: Column, source: Source, block: Block) -> Any:
         cells = block.column(column.name)
         if not isinstance(cells, list):
-            if column.kind == "number" and _kind_of(cells) == "number":
+            if column.kind == "number" and _kind_of(cells) in ("number", "truth value"):
                 cells = cells.dt.total_seconds() if cells.dtype.kind == "m" else cells
                 values = self._without_marks(cells.to_numpy(np.float64, na_value=np.nan))
                 return _finite(values, cells, column, source, block)
@@ -138,7 +148,7 @@ class Schema:
         return np.where(np.isin(values, marks), np.nan, values) if marks else values
 
     def _numbers(self, cells: list[str], column: Column, source: Source, block: Block) -> Floats:
-        values = _plain_numbers(cells) if self.decimal == "." else None
+        values = _plain_numbers(cells) if self.decimal == "." and column.takes("") else None
         if values is not None:
             return values
         values = np.empty(len(cells))
@@ -146,6 +156,10 @@ class Schema:
             value = np.nan if cell.strip() in self.missing else number(cell, self.decimal)
             if value is None:
                 raise ValueError(f"{source.place(block.row(k), column.name)}: {short(cell)} is not a number.")
+            if not np.isnan(value) and not column.takes(unit(cell)):
+                was = f"in {column.unit}" if column.unit else "without a unit"
+                where = source.place(block.row(k), column.name)
+                raise ValueError(f"{where}: {short(cell)} cannot be compared with the numbers learned from, {was}.")
             values[k] = value
         return values
 
@@ -188,6 +202,7 @@ class _Seen:
     present: int = 0
     numbers: int = 0
     strange: tuple[int, str] | None = None  # row and text of the first cell that is no number
+    units: dict[str, tuple[int, str]] = field(default_factory=dict)  # row and text of the first number in each unit
     dates: list[str] = field(default_factory=lambda: list(DATES))
     codes: bool = False  # whether there are cells like 007
 
@@ -200,10 +215,12 @@ def infer(
     numbers: Iterable[str] = (),
     missing: Iterable[str] = (),
     decimal: str = ".",
+    day_first: bool | None = None,
 ) -> Schema:
     """The kinds of the columns, from all rows, but for those to `exclude`.
 
-    `categories` are columns of categories whatever they hold, `numbers` those that must be numbers.
+    `categories` are columns of categories whatever they hold, `numbers` those that must be numbers. `day_first` says
+    what 01/02/2024 means; without it such a column is refused, unless a row of it tells.
     """
     marks, exclude, categories, numbers = MISSING | set(missing), set(exclude), set(categories), set(numbers)
     for name in [*numbers, *categories, *exclude]:
@@ -217,7 +234,7 @@ def infer(
         rows += len(block)
     if not rows:
         raise ValueError(f"{source.path} has a header and no rows.")
-    columns = tuple(_decided(column, source, column.name in numbers) for column in seen)
+    columns = tuple(_decided(column, source, column.name in numbers, day_first) for column in seen)
     return Schema(columns, frozenset(marks), decimal)
 
 
@@ -235,6 +252,9 @@ def _look(seen: _Seen, block: Block, marks: frozenset[str] | set[str], decimal: 
         values = _plain_numbers(cells)
         if values is not None:
             n = int((~np.isnan(values)).sum())
+            if n and "" not in seen.units:
+                k = int(np.argmin(np.isnan(values)))
+                seen.units[""] = block.row(k), cells[k]
             seen.present, seen.numbers, seen.dates = seen.present + n, seen.numbers + n, seen.dates if n == 0 else []
             return
     present = [(k, cell) for k, cell in enumerate(map(str.strip, cells)) if cell not in marks]
@@ -244,28 +264,33 @@ def _look(seen: _Seen, block: Block, marks: frozenset[str] | set[str], decimal: 
     for k, cell in present:
         if number(cell, decimal) is not None:
             seen.numbers += 1
+            seen.units.setdefault(unit(cell), (block.row(k), cell))
         elif seen.strange is None:
             seen.strange = block.row(k), cell
     texts = pd.Series([cell for _, cell in present], dtype=object)
     seen.dates = [date for date in seen.dates if _moments(texts, DATES[date]).notna().all()]
 
 
-def _decided(seen: _Seen, source: Source, must_be_number: bool) -> Column:
+def _decided(seen: _Seen, source: Source, must_be_number: bool, day_first: bool | None) -> Column:
     if must_be_number and not seen.present:
         raise ValueError(f"{source.path}: column {seen.name!r}, the target, is empty in all rows.")
     if must_be_number and seen.typed != "number" and seen.numbers < seen.present:
         if seen.strange is None:
-            raise ValueError(f"{source.path}: column {seen.name!r}, the target, must be numbers, not a {seen.typed}.")
+            what = "truth values: write 1 and 0" if seen.typed == "truth value" else f"a {seen.typed}"
+            raise ValueError(f"{source.path}: column {seen.name!r}, the target, must be numbers, not {what}.")
         row, cell = seen.strange
         raise ValueError(f"{source.place(row, seen.name)}: {short(cell)} is not a number, and the target must be one.")
     if not seen.present:
         raise ValueError(f"{source.path}: column {seen.name!r} is empty in all rows; add --exclude {seen.name!r}.")
     if seen.typed is not None:
-        return Column(seen.name, seen.typed, "year-month-day" if seen.typed == "date" else "")
+        kind = "category" if seen.typed == "truth value" else seen.typed
+        return Column(seen.name, kind, "year-month-day" if kind == "date" else "")
     if seen.numbers == seen.present:
-        return Column(seen.name, "category" if seen.codes and not must_be_number else "number")
+        if seen.codes and not must_be_number:
+            return Column(seen.name, "category")
+        return Column(seen.name, "number", unit=_unit_of(seen, source))
     if seen.dates and not seen.numbers:
-        return Column(seen.name, "date", seen.dates[0])
+        return Column(seen.name, "date", _form(seen, source, day_first))
     if seen.numbers >= MOSTLY * seen.present and seen.strange is not None:
         row, cell = seen.strange
         raise ValueError(
@@ -275,9 +300,39 @@ def _decided(seen: _Seen, source: Source, must_be_number: bool) -> Column:
     return Column(seen.name, "category")
 
 
+def _unit_of(seen: _Seen, source: Source) -> str:
+    """The one unit of a column of numbers; refuses two that cannot be compared."""
+    name = next(filter(None, seen.units), "")
+    column = Column(seen.name, "number", unit=name)
+    for other, (row, cell) in seen.units.items():
+        if not column.takes(other):
+            before, example = seen.units[name]
+            raise ValueError(
+                f"{source.place(row, seen.name)}: {short(cell)} cannot be compared with {short(example)} in row "
+                f"{before}; write all of them in one unit, or add --category {seen.name!r} or --exclude {seen.name!r}."
+            )
+    return name
+
+
+def _form(seen: _Seen, source: Source, day_first: bool | None) -> str:
+    """How the dates of a column are written; refuses those that can be read in two ways."""
+    both = ["day/month/year", "month/day/year"]
+    if not set(both) <= set(seen.dates):
+        return seen.dates[0]
+    if day_first is None:
+        row, cell = seen.strange or (2, "")
+        raise ValueError(
+            f"{source.place(row, seen.name)}: {short(cell)} may be day/month/year or month/day/year, and no row tells; "
+            f"add --dayfirst or --monthfirst, or --category {seen.name!r}."
+        )
+    return both[0] if day_first else both[1]
+
+
 def _kind_of(cells: "pd.Series[Any]") -> str | None:
     """Of a column that has a type; None for texts."""
-    if pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_bool_dtype(cells) or cells.dtype.kind == "m":
+    if pd.api.types.is_bool_dtype(cells):
+        return "truth value"
+    if pd.api.types.is_numeric_dtype(cells) or cells.dtype.kind == "m":
         return "number"
     return "date" if cells.dtype.kind == "M" or str(cells.dtype).startswith("date") else None
 
@@ -287,7 +342,7 @@ def _kind_of(cells: "pd.Series[Any]") -> str | None:
 
 def number(cell: str, decimal: str = ".") -> float | None:
     """The number that a cell says, or None."""
-    text = cell.strip().removesuffix("%").rstrip().lstrip("$€£").lstrip()
+    text = cell.strip().removesuffix("%").rstrip().lstrip(CURRENCIES).lstrip()
     if decimal != ".":
         text = text.translate(str.maketrans(".,", ",."))
     if "," in text:
@@ -296,6 +351,12 @@ def number(cell: str, decimal: str = ".") -> float | None:
         return None if "_" in text else float(text)
     except ValueError:
         return None
+
+
+def unit(cell: str) -> str:
+    """The currency or percent sign of a cell that says a number, or ""."""
+    text = cell.strip()
+    return "%" if text.endswith("%") else text[0] if text[0] in CURRENCIES else ""
 
 
 def _plain_numbers(cells: Sequence[str]) -> Floats | None:

@@ -24,6 +24,9 @@ ROWS = 10_000  # in a block
 MOST_COLUMNS = 2_000
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SHOWN = 40  # characters of a cell in a message
+TRUTH = ("rue", "RUE", "alse", "ALSE")  # in cells that pandas takes for truth values, and then for 1 and 0
+_VERSION = tuple(int(part) for part in pd.__version__.split(".")[:2])
+PRECISE: dict[str, Any] = {} if _VERSION >= (3, 1) else {"float_precision": "round_trip"}  # the float nearest to a text
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,12 @@ class Block:
         """Columns of numbers at once, if the block is lines and all cells are plainly numbers or missing."""
         if self.lines is None or not names:
             return None
+        text = "".join(self.lines)
+        if any(letters in text for letters in TRUTH):
+            return None
         try:
-            return pd.read_csv(
-                io.StringIO("".join(self.lines)),
+            read: pd.DataFrame = pd.read_csv(
+                io.StringIO(text),
                 sep=self.delimiter,
                 header=None,
                 names=self.names,
@@ -78,7 +84,9 @@ class Block:
                 na_values=list(missing),
                 keep_default_na=False,
                 quoting=csv.QUOTE_NONE,
-            )[names]
+                **PRECISE,
+            )
+            return read[names]
         except ValueError:
             return None  # who reads them one by one will say which
 

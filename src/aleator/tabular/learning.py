@@ -57,6 +57,7 @@ class Request:
     category: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     decimal: str = "."
+    day_first: bool | None = None
     group: str | None = None
     test_fraction: float = 0.2
     test: Source | None = None
@@ -153,6 +154,7 @@ def read(request: Request) -> tuple[Schema, pd.DataFrame, int]:
         numbers=[request.target],
         missing=request.missing,
         decimal=request.decimal,
+        day_first=request.day_first,
     )
     if len(schema.columns) < 2 + len(asked):
         raise ValueError(f"{request.source.path}: no column is left to predict {request.target!r} from.")
