@@ -723,7 +723,11 @@ def test_within_another_it_is_the_others_file(tmp_path):
 
 
 def test_unfinished_files_can_be_removed_at_once(tmp_path):
-    with pytest.raises(FileNotFoundError), files.whole(tmp_path / "a", "file") as beside:
-        beside.write_text("x")
-        files.remove_unfinished()
-        assert not os.listdir(tmp_path)
+    def removed():
+        with files.whole(tmp_path / "a", "file") as beside:
+            beside.write_text("x")
+            files.remove_unfinished()
+            assert not os.listdir(tmp_path)
+
+    with pytest.raises(FileNotFoundError):
+        removed()
