@@ -161,7 +161,7 @@ def test_onnx_of_trees(trees, shift, tmp_path):
 
 
 def test_what_onnx_cannot_read_is_named(tmp_path):
-    noted = TABLE.assign(note=[f"note {k}" for k in range(N)])
+    noted = TABLE.assign(note=[f"{'old' if k % 3 else 'new'} {k}" for k in range(N)])
     with pytest.raises(ValueError, match="ONNX has no words: column 'note' is text"):
         aleator.export_onnx(encoded(epochs=2).fit(noted, TARGET), tmp_path / "m.onnx")
     own = PairRegressor(encoder=StandardScaler(), epochs=2).fit(X, y)

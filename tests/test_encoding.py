@@ -5,7 +5,11 @@ import datetime
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
 
+from aleator import LossQuantifier, PairEnsemble, export_onnx, load
 from aleator.estimators.encoding import TableEncoder
 
 N = 200
@@ -30,8 +34,8 @@ COLUMNS = {
     "category of numbers": (pd.Categorical(rng.choice([10, 20], size=N)), "few"),
     "mixed": (pd.Series(["a", 1] * (N // 2), dtype=object), "few"),
     "many": ([f"street {k % 40}" for k in range(N)], "many"),
-    "text": ([f"house number {k} by the lake" for k in range(N)], "text"),
-    "empty strings": (["", *(f"w{k}" for k in range(N - 1))], "text"),
+    "text": ([f"{'old' if k % 3 else 'new'} house number {k} by the lake" for k in range(N)], "text"),
+    "empty strings": (["", *(f"w{k}" for k in range(N - 1))], "id"),
 }
 
 
@@ -159,3 +163,39 @@ def test_many_one_row_categories_beside_a_few_frequent_ones():
     encoder = TableEncoder().fit(pd.DataFrame({"x": names}))
     assert encoder.kinds_ == ["few"]
     assert encoder.width == 9
+
+
+def test_identifiers_are_ignored_and_text_is_not(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 400
+    table = pd.DataFrame({
+        "x": rng.normal(size=n),
+        "hash": [f"{k:x}" for k in rng.integers(2**40, size=n)],
+        "order": [f"order {k}" for k in range(n)],
+        "note": [" ".join(rng.choice(["red", "green", "old"], 2)) + f" {k}" for k in range(n)],
+    })  # fmt: skip
+    y = table["x"].to_numpy()
+    encoder = TableEncoder().fit(table, y)
+    assert encoder.kinds_ == ["number", "id", "id", "text"]
+    assert encoder.transform(table).shape == (n, encoder.width) == (n, 1 + 32)
+    assert TableEncoder().fit(table.sample(frac=1, random_state=1), y).kinds_ == encoder.kinds_
+    plain = PairEnsemble(n_members=2, epochs=5).fit(table[["x"]], y)
+    with_ids = PairEnsemble(n_members=2, epochs=5, encoder=TableEncoder()).fit(table[["x", "hash", "order"]], y)
+    np.testing.assert_array_equal(
+        plain.predict_loss(table[["x"]]), with_ids.predict_loss(table[["x", "hash", "order"]])
+    )
+    with_ids.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict(table[["x", "hash", "order"]]), plain.predict(table[["x"]]))
+
+
+def test_one_of_two_texts_may_be_an_identifier_to_the_regressor(tmp_path):
+    """ONNX reads numbers only where the table has nothing else, or the encoder ignores what else it has."""
+    n = 120
+    table = pd.DataFrame({"x": np.linspace(0, 1, n), "id": [f"k{k}" for k in range(n)]})
+    y = table["x"].to_numpy()
+    model = LossQuantifier(make_pipeline(TableEncoder(), Ridge()), n_members=1, epochs=2).fit(table, y)
+    export_onnx(model, tmp_path / "m.onnx")
+    own = LossQuantifier(make_pipeline(make_column_transformer(("passthrough", ["x"])), Ridge()), n_members=1, epochs=2)
+    with pytest.raises(ValueError, match="reads categories in a way of its own"):
+        export_onnx(own.fit(table, y), tmp_path / "n.onnx")

@@ -235,7 +235,7 @@ def test_bad_input_is_named(tmp_path):
         (PairEnsemble(loss=late, epochs=1, n_members=2).fit(X, y), ValueError, "the loss 'late' is an own one"),
         (
             LossQuantifier(lambda f: np.zeros(len(f)), epochs=1).fit(
-                pd.DataFrame({"a": [f"note {k}" for k in range(250)]}), y
+                pd.DataFrame({"a": [f"{'old' if k % 3 else 'new'} {k}" for k in range(250)]}), y
             ),
             ValueError,
             "ONNX has no words: column 'a' is text",

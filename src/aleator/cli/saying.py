@@ -26,7 +26,7 @@ def schema(fitted: Fitted, target: str) -> None:
         table.add_column(name, overflow="fold")
     encoder = getattr(model.estimator, "encoder_", None)
     kinds = getattr(encoder, "kinds_", None) or ["number"] * len(model.schema.columns)
-    words = {"few": "category", "many": "category, many values", "text": "text"}
+    words = {"few": "category", "many": "category, many values", "text": "text", "id": "identifiers, ignored"}
     table.add_row(shown(target), "number, the target")
     for column, kind in list(zip(model.schema.columns, kinds, strict=True))[:SHOWN_COLUMNS]:
         table.add_row(shown(column.name), words.get(kind, str(column)))

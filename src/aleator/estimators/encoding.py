@@ -10,6 +10,7 @@ apart by what is in them:
 | up to 20 different strings or categories | one column each; missing is one of them |
 | more of them | the mean of y, target or loss, over other rows that share one (`TargetEncoder`) |
 | strings that hardly ever repeat: text | their words, hashed to 32 columns |
+| strings of which not even words repeat: identifiers | nothing: there is nothing to learn from them |
 
 Categories of fewer than ten rows (`robust.rare`; fewer in small tables) are merged: they share one column, "other", if
 together they have ten, and else have none. A column of gaps is added from ten gaps on.
@@ -19,7 +20,9 @@ Standardisation comes later, with the network's.
 
 import datetime
 import numbers
+import re
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -39,7 +42,8 @@ Floats = NDArray[np.float64]
 FEW = 20  # so many different values get a column each,
 OTHERS = 0.1  # if at most this share of the rows has one that is too rare to count
 WORDS = 32  # columns for the words of a text
-KINDS = {"number", "date", "few", "many", "text"}
+WORD = r"(?u)\w+"
+KINDS = {"number", "date", "few", "many", "text", "id"}
 MISSING = "(missing)"
 WAVE_DIGITS = 9  # so that all Mondays are the same to a tree, and not apart in their last digits
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # in days
@@ -66,7 +70,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    kinds_ : of each column: "number", "date", "few", "many" or "text"; empty for a table of NumPy's numbers.
+    kinds_ : of each column: "number", "date", "few", "many", "text" or "id"; empty for a table of NumPy's numbers.
     medians_, missing_ : of the numbers in their order, of which a date is seven; the places of those with a column of
         gaps.
     categories_, told_ : by the place of a column: its values; for one of many, what they tell.
@@ -186,7 +190,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         numbers = self._numbers(_matrix(table, self._columns("number", "date")))
         few = [columns[self._codes(table, name)][:, None] == np.arange(_n_columns(columns))
                for name, columns in self._columns_set().items()]  # fmt: skip
-        words = HashingVectorizer(n_features=WORDS, token_pattern=r"(?u)\w+")
+        words = HashingVectorizer(n_features=WORDS, token_pattern=WORD)
         texts = [words.transform(table[name]).toarray() for name in self._columns("text")]
         return np.column_stack([numbers, *few, many, *texts])
 
@@ -370,7 +374,20 @@ def _kind_of_strings(column: "pd.Series[Any]") -> str:
     frequent = counts[counts >= robust.rare(len(column))]
     if distinct <= FEW or (len(frequent) <= FEW and frequent.sum() >= (1 - OTHERS) * present):
         return "few"
-    return "text" if distinct > present / 2 else "many"
+    if distinct <= present / 2:
+        return "many"
+    return "text" if _words_tell(column.dropna(), robust.rare(len(column))) else "id"
+
+
+def _words_tell(texts: "pd.Series[Any]", least: float) -> bool:
+    """Whether there is a word that so many texts have, at least two, and as many have not."""
+    least, counts = max(least, 2.0), Counter[str]()
+    for n, text in enumerate(texts, 1):
+        words = set(re.findall(WORD, str(text).lower()))
+        counts.update(words)
+        if any(least <= counts[word] <= n - least for word in words):
+            return True
+    return any(least <= count <= len(texts) - least for count in counts.values())
 
 
 def _iso(present: "pd.Series[Any]") -> bool:

@@ -84,10 +84,14 @@ def export_onnx(
 
 @dataclass(frozen=True)
 class Rows:
-    """The inputs of a model: its columns of numbers, dates among them as days since 1970, and those of texts."""
+    """The inputs of a model: its columns of numbers, dates among them as days since 1970, and those of texts.
+
+    `only_numbers`: whether its table has no other columns, not even those that the encoder ignores.
+    """
 
     numbers: Value
     texts: Value | None = None
+    only_numbers: bool = True
 
 
 def _inputs(graph: Graph, model: Any, dtype: str) -> Rows:
@@ -97,9 +101,9 @@ def _inputs(graph: Graph, model: Any, dtype: str) -> Rows:
         raise ValueError(f"ONNX has no words: column {name!r} is text, fit the model without it.")
     n_numbers = sum(kind in ("number", "date") for kind in kinds)
     numbers = cast(graph.input("X", dtype, ("rows", n_numbers)), np.float64)
-    if n_numbers == len(kinds):
-        return Rows(numbers)
-    return Rows(numbers, graph.texts("categories", ("rows", len(kinds) - n_numbers)))
+    n_texts = sum(kind in ("few", "many") for kind in kinds)
+    texts = graph.texts("categories", ("rows", n_texts)) if n_texts else None
+    return Rows(numbers, texts, n_numbers == len(kinds))
 
 
 def _outputs(graph: Graph, model: Any, answer: Answer) -> None:
@@ -127,12 +131,13 @@ def _facts(model: Any) -> dict[str, Any]:
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
     kinds = getattr(getattr(model, "encoder_", None), "kinds_", None) or ["number"] * len(names)
     texts = [name for name, kind in zip(names, kinds, strict=False) if kind in ("few", "many")]
+    numbers = [name for name, kind in zip(names, kinds, strict=False) if kind in ("number", "date")]
     return {
         "aleator": aleator.__version__,
         "model": type(model).__name__,
         "loss": model._loss().name,
         "feature_names": names,
-        "inputs": {"X": [name for name in names if name not in texts], "categories": texts},
+        "inputs": {"X": numbers, "categories": texts},
     }
 
 
@@ -265,7 +270,7 @@ def _regressor(estimator: Any, rows: Rows, n_features: int) -> Value:
     X = rows.numbers
     if isinstance(estimator, Pipeline) and isinstance(estimator[0], TableEncoder):
         X, n_features, estimator = _encoded(estimator[0], rows), estimator[0].width, estimator[1:]
-    elif rows.texts is not None:
+    elif not rows.only_numbers:
         raise ValueError(
             "ONNX cannot hold a regressor that reads categories in a way of its own; pass given=True (--given)."
         )
