@@ -550,6 +550,23 @@ def test_a_reader_that_has_read_enough_is_no_error(fitted, tmp_path):
         assert done.stderr == ""
 
 
+def test_signed_files(fitted, tmp_path):
+    DIABETES[:200].to_csv(tmp_path / "t.csv", index=False)
+    for name, content in (("key", b"0123456789abcdef"), ("other", b"fedcba9876543210"), ("short", b"0123")):
+        (tmp_path / name).write_bytes(content)
+    signed, key = tmp_path / "m", ["--key-file", tmp_path / "key"]
+    run("fit", tmp_path / "t.csv", "--target", "progression", "--model", "boosting", "--out", signed, *key)
+    for asked in (["inspect"], ["predict", tmp_path / "t.csv"], ["evaluate", tmp_path / "t.csv"]):
+        command, *more = asked
+        out = ["--out", tmp_path / "p.csv"] if command == "predict" else []
+        run(command, signed, *more, *out, *key)
+        run(command, signed, *more, *out)  # who has no key can read it all the same
+        for model, wrong in ((signed, "other"), (fitted[0], "key"), (signed, "short")):
+            arguments = [command, model, *more, *out, "--key-file", tmp_path / wrong]
+            refused = CliRunner().invoke(commands, [str(argument) for argument in arguments])
+            assert "has 4 bytes" in refused.output or "not signed with this key" in str(refused.exception)
+
+
 def test_one_row_is_kept_at_least():
     assert evaluation.refused(0.99, 10) == 9
     assert evaluation.refused(0.0, 10) == 0

@@ -209,6 +209,18 @@ def test_trouble_is_one_line(server, tmp_path, name):
     assert left_behind(tmp_path) == []
 
 
+def test_files_that_are_too_large_are_refused(server, tmp_path):
+    server.answers["/file"] = (200, b"content", None)
+    for most, told in ((6, "the file has (7|more than 6) bytes"), (7, "")):
+        if told:
+            with pytest.raises(DownloadError, match=told):
+                fetch(server.url + "/file", tmp_path / "file", max_bytes=most)
+            assert len(server.asked) == 1  # not tried again
+            assert left_behind(tmp_path) == []
+        else:
+            assert fetch(server.url + "/file", tmp_path / "file", max_bytes=most).read_bytes() == b"content"
+
+
 def test_pauses_grow(server, tmp_path, monkeypatch):
     pauses = []
     monkeypatch.setattr(download.time, "sleep", pauses.append)

@@ -123,6 +123,7 @@ def refused(arguments, match, capsys, folder):
 def no_watching(monkeypatch):
     """The thread that waits for Ctrl-C belongs to a process of its own."""
     monkeypatch.setattr("aleator.cli._end_soon_after_a_signal", None)
+    monkeypatch.setattr("aleator.cli._listen", lambda: None)
 
 
 @pytest.mark.parametrize("name", BAD)

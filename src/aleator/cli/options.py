@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+FEWEST_BYTES = 16  # of a key
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -36,4 +37,20 @@ def table_options(command: Command) -> Command:
     return command
 
 
+def _key(context: click.Context, parameter: click.Parameter, path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    key = path.read_bytes()
+    if len(key) < FEWEST_BYTES:
+        raise click.BadParameter(f"{path} has {len(key)} bytes; a key has at least {FEWEST_BYTES}, all random.")
+    return key
+
+
+def key_option(text: str) -> Callable[[Command], Command]:
+    """A secret that signs model files, in a file of its own."""
+    place = click.Path(exists=True, dir_okay=False, path_type=Path)
+    return click.option("--key-file", "key", type=place, callback=_key, metavar="FILE", help=text)
+
+
+reading_key = key_option("A secret: the model must have been signed with it.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")

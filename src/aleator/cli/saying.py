@@ -21,7 +21,7 @@ def _console() -> Console:
 def schema(fitted: Fitted, target: str) -> None:
     """What the columns hold."""
     model, card = fitted.model, fitted.model.card
-    table = Table(title=f"{card['data']}: {card['rows']:,} rows", title_justify="left")
+    table = Table(title=f"{shown(str(card['data']))}: {card['rows']:,} rows", title_justify="left")
     for name in ("column", "holds"):
         table.add_column(name, overflow="fold")
     encoder = getattr(model.estimator, "encoder_", None)
@@ -91,7 +91,7 @@ def shown(text: str) -> str:
 def written(places: list[str]) -> None:
     """Where things are."""
     for place in places:
-        _console().print(f"wrote {escape(place)}", soft_wrap=True)
+        _console().print(f"wrote {shown(place)}", soft_wrap=True)
 
 
 def predicted(model: TableModel, done: Any) -> None:
@@ -115,7 +115,7 @@ def predicted(model: TableModel, done: Any) -> None:
 
 def contents(found: dict[str, Any]) -> None:
     """What is in a file."""
-    table = Table("", "", show_header=False, title=escape(found["file"]), title_justify="left")
+    table = Table("", "", show_header=False, title=shown(found["file"]), title_justify="left")
     card = found["card"]
     table.add_row("model", shown(f"{found['model']}" + (f" of {found['regressor']}" if found["regressor"] else "")))
     if card:
@@ -124,14 +124,13 @@ def contents(found: dict[str, Any]) -> None:
     names = [f"{column['name']}: {column['kind']}" for column in found["columns"]]
     more = [f"and {len(names) - SHOWN_COLUMNS} more"] if len(names) > SHOWN_COLUMNS else []
     table.add_row("columns", "\n".join(map(shown, [*names[:SHOWN_COLUMNS], *more])) or "not named")
-    table.add_row("parameters", escape(", ".join(f"{key}={value!r}" for key, value in found["parameters"].items())))
+    table.add_row("parameters", shown(", ".join(f"{key}={value!r}" for key, value in found["parameters"].items())))
     for key in ("data", "rows", "training_rows", "test_rows", "chosen_by", "group", "seed", "created", "seconds"):
         if card.get(key) is not None:
-            table.add_row(key.replace("_", " "), escape(str(card[key])))
+            table.add_row(key.replace("_", " "), shown(str(card[key])))
     for key in ("error_name", "error", "loss_ratio", "coverage_90"):
-        if card.get("measures"):
-            value = card["measures"][key]
-            table.add_row(key.replace("_", " "), told(value))
+        if key in (card.get("measures") or {}):
+            table.add_row(key.replace("_", " "), shown(told(card["measures"][key])))
     if "check" in card:
         table.add_row("check", shown(str(card["check"])) or "passed")
     table.add_row("weights", f"{found['weights']:,}")

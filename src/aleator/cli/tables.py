@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from aleator.cli.options import choice, json_option, out_option, table_options
+from aleator.cli.options import choice, json_option, key_option, out_option, reading_key, table_options
 
 if TYPE_CHECKING:
     from aleator.tables import Source
@@ -42,11 +42,12 @@ FILE = click.Path(path_type=Path)
               help="The part of the rows that the model is judged by and does not learn from.")  # fmt: skip
 @click.option("--test", type=FILE, metavar="FILE", help="A table to judge it by instead.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of everything random.")
+@key_option("A secret to sign the model file with (HMAC-SHA-256).")
 @table_options
 @json_option
 def fit(
     data: Path, out: Path, page: Path | None, test: Path | None, as_json: bool, delimiter: str | None, encoding: str,
-    **asked: Any,
+    key: bytes | None, **asked: Any,
 ) -> None:  # fmt: skip
     """Fit a model to a table, judge it on rows it has not seen, and write it to a file.
 
@@ -80,7 +81,7 @@ def fit(
                 say("writing the report")
                 beside = together.enter_context(files.whole(page, "report"))
                 write(beside, fitted.model, fitted.judged, fitted.warnings, strongest)
-            fitted.model.save(together.enter_context(files.whole(out, "model file")))
+            fitted.model.save(together.enter_context(files.whole(out, "model file")), key)
     written = [str(place) for place in places.values()]
     if as_json:
         _print_json(
@@ -105,11 +106,12 @@ def fit(
 @click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.9, show_default=True,
               help="Of the intervals from lower to upper.")  # fmt: skip
 @click.option("--prefix", default="", help="Before the names of the new columns.")
+@reading_key
 @table_options
 @json_option
 def predict(
     model: Path, new: Path, out: Path | None, coverage: float, prefix: str, delimiter: str | None, encoding: str,
-    as_json: bool,
+    as_json: bool, key: bytes | None,
 ) -> None:  # fmt: skip
     """Predict the rows of a table, and how far each prediction can be trusted.
 
@@ -121,7 +123,7 @@ def predict(
     """
     from aleator.tabular import TableModel, predicting
 
-    made = TableModel.load(model)
+    made = TableModel.load(model, key)
     source = _opened(new, delimiter, encoding)
     place = (
         out if out is not None else Path(f"{new.name.removesuffix('.gz').rpartition('.')[0] or new.name}_predicted.csv")
@@ -144,9 +146,10 @@ def predict(
 @click.command()
 @click.argument("model", type=FILE)
 @click.argument("data", type=FILE)
+@reading_key
 @table_options
 @json_option
-def evaluate(model: Path, data: Path, delimiter: str | None, encoding: str, as_json: bool) -> None:
+def evaluate(model: Path, data: Path, delimiter: str | None, encoding: str, as_json: bool, key: bytes | None) -> None:
     """Compare what a model says of a table with what is true: its error, and whether its uncertainty is right.
 
     DATA has the target beside the columns. Rows that the model learned from make it look better than it is.
@@ -155,7 +158,7 @@ def evaluate(model: Path, data: Path, delimiter: str | None, encoding: str, as_j
     """
     from aleator.tabular.advice import judged_warnings
 
-    made, judged, news = _judged(model, data, delimiter, encoding)
+    made, judged, news = _judged(model, key, data, delimiter, encoding)
     with _busy(as_json):
         strongest, found = _strongest(made, judged), made.cautions() + judged_warnings(judged) + news
     if as_json:
@@ -171,8 +174,9 @@ def evaluate(model: Path, data: Path, delimiter: str | None, encoding: str, as_j
 @click.argument("model", type=FILE)
 @click.argument("data", type=FILE)
 @out_option("report.html", "Where to write the page.", folder=False)
+@reading_key
 @table_options
-def report(model: Path, data: Path, out: Path, delimiter: str | None, encoding: str) -> None:
+def report(model: Path, data: Path, out: Path, delimiter: str | None, encoding: str, key: bytes | None) -> None:
     """Write a page that says where the model can be trusted: one file, for the browser, that needs no network.
 
     DATA has the target beside the columns, and rows that the model did not learn from.
@@ -183,7 +187,7 @@ def report(model: Path, data: Path, out: Path, delimiter: str | None, encoding: 
     from aleator.tabular.advice import judged_warnings
 
     _check_place(out, "report", model=model, table=data)
-    made, judged, news = _judged(model, data, delimiter, encoding)
+    made, judged, news = _judged(model, key, data, delimiter, encoding)
     card = made.card | {"test": data.name, "test_rows": len(judged.y)}
     with _busy(False) as say:
         say("writing the report")
@@ -196,15 +200,16 @@ def report(model: Path, data: Path, out: Path, delimiter: str | None, encoding: 
 
 @click.command()
 @click.argument("model", type=FILE)
+@reading_key
 @json_option
-def inspect(model: Path, as_json: bool) -> None:
+def inspect(model: Path, as_json: bool, key: bytes | None) -> None:
     """Show what is in a model file: the model, its parameters, the columns it reads, how it was made and judged.
 
     Example: aleator inspect houses.aleator
     """
     from aleator.tabular.inspecting import contents
 
-    found = contents(model)
+    found = contents(model, key)
     if as_json:
         _print_json(found)
         return
@@ -219,7 +224,8 @@ def inspect(model: Path, as_json: bool) -> None:
 @click.option("--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True,
               help="Of the input.")  # fmt: skip
 @click.option("--given", is_flag=True, help="Leave the regressor out; its predictions become an input.")
-def export(model: Path, onnx: Path, dtype: str, given: bool) -> None:
+@reading_key
+def export(model: Path, onnx: Path, dtype: str, given: bool, key: bytes | None) -> None:
     """Write a model as an ONNX file, which runs without Python: a table of numbers in, predictions and losses out.
 
     Example: aleator export houses.aleator --onnx houses.onnx
@@ -227,7 +233,7 @@ def export(model: Path, onnx: Path, dtype: str, given: bool) -> None:
     import aleator
 
     _check_place(onnx, "ONNX file", model=model)
-    aleator.export_onnx(aleator.load(model), onnx, dtype=dtype, given=given)
+    aleator.export_onnx(aleator.load(model, key=key), onnx, dtype=dtype, given=given)
     click.echo(onnx)
 
 
@@ -270,12 +276,14 @@ def _check_place(place: Path, what: str, **inputs: Path | None) -> None:
     files.check_place(place, what)
 
 
-def _judged(model: Path, data: Path, delimiter: str | None, encoding: str) -> "tuple[TableModel, Any, list[str]]":
+def _judged(
+    model: Path, key: bytes | None, data: Path, delimiter: str | None, encoding: str
+) -> "tuple[TableModel, Any, list[str]]":
     """A model, what it says of a table beside what is true, and what is new to it there."""
     from aleator.tabular import TableModel, evaluation
     from aleator.tabular.advice import without_target
 
-    made = TableModel.load(model)
+    made = TableModel.load(model, key)
     with _busy(True):
         judged, n_without = evaluation.of_table(made, _opened(data, delimiter, encoding))
     news = made.news()

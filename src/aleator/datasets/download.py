@@ -16,6 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from aleator import files
 
 CHUNK = 1 << 16
+MOST_BYTES = 2**30  # of one file; the largest data set of the paper has some 200 MB
 HEADERS = {"User-Agent": "aleator"}
 
 
@@ -31,17 +32,26 @@ class _Failed(Exception):  # noqa: N818 (an attempt is not the end)
     again: bool = True
 
 
-def fetch(url: str, path: Path, *, timeout: float = 20.0, attempts: int = 3, pause: float = 1.0) -> Path:
+def fetch(
+    url: str,
+    path: Path,
+    *,
+    timeout: float = 20.0,
+    attempts: int = 3,
+    pause: float = 1.0,
+    max_bytes: int = MOST_BYTES,
+) -> Path:
     """Download `url` to `path`; a DownloadError if it cannot be had.
 
     An attempt is given up after `timeout` seconds without a byte. Where trying again may help (no answer, a cut
-    connection, an error of the server) there are `attempts`, with a `pause` between that doubles each time.
+    connection, an error of the server) there are `attempts`, with a `pause` between that doubles each time. Files of
+    more than `max_bytes` are refused.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1, attempts + 1):
         try:
             with files.whole(path, "download") as beside:
-                _copy(url, beside, timeout)
+                _copy(url, beside, timeout, max_bytes)
             break
         except _Failed as failed:
             if attempt == attempts or not failed.again:
@@ -50,7 +60,7 @@ def fetch(url: str, path: Path, *, timeout: float = 20.0, attempts: int = 3, pau
     return path
 
 
-def _copy(url: str, path: Path, timeout: float) -> None:
+def _copy(url: str, path: Path, timeout: float, max_bytes: int) -> None:
     """One attempt."""
     got = 0
     try:
@@ -58,10 +68,14 @@ def _copy(url: str, path: Path, timeout: float) -> None:
         with urllib.request.urlopen(request, timeout=timeout) as answer, path.open("wb") as file:
             length = answer.headers.get("Content-Length")
             size = int(length) if length else None  # the server may not say
+            if size is not None and size > max_bytes:
+                raise _Failed(f"the file has {size:,} bytes, more than {max_bytes:,}", again=False)
             with _bar(url, size) as advance:
                 while chunk := answer.read(CHUNK):
                     file.write(chunk)
                     got += len(chunk)
+                    if got > max_bytes:
+                        raise _Failed(f"the file has more than {max_bytes:,} bytes", again=False)
                     advance(len(chunk))
     except urllib.error.HTTPError as error:
         error.close()

@@ -189,7 +189,10 @@ def units(loss: Loss, scales: Scaling, per_output: bool) -> Units:
     share = 1 if per_output else len(size)
     push = power / (share * np.where(size > 0, size, 1.0))
     # Rounded to float32, so that a last bit of the spread, which depends on the unit of y, cannot show.
-    factor, push = factor.astype(np.float32), push.astype(np.float32)
+    with np.errstate(over="ignore"):
+        factor, push = factor.astype(np.float32), push.astype(np.float32)
+    if not (np.isfinite(factor).all() and np.isfinite(push).all() and (size[spread > 0] > 0).all()):
+        raise ValueError(f"y varies so little, by {spread}, that its {loss.name} loss cannot be told from 0.")
     return Units(np.column_stack([shift, scale, factor, push]), unit)
 
 

@@ -133,7 +133,7 @@ class Schema:
                 values = self._without_marks(cells.to_numpy(np.float64, na_value=np.nan))
                 return _finite(values, cells, column, source, block)
             if column.kind == "date" and _kind_of(cells) == "date":
-                return pd.to_datetime(cells, utc=True)
+                return _typed_dates(cells, column, source, block)
             cells = _texts(cells)
         if column.kind == "number":
             values = self._without_marks(self._numbers(cells, column, source, block))
@@ -243,7 +243,7 @@ def _look(seen: _Seen, block: Block, marks: frozenset[str] | set[str], decimal: 
     if not isinstance(cells, list):
         if seen.typed is None and cells.notna().any():
             seen.typed = _kind_of(cells)
-        if seen.typed == "number" and _kind_of(cells) == "number":
+        if seen.typed in ("number", "date") and _kind_of(cells) == seen.typed:
             seen.present += int(cells.notna().sum())
             return
         cells = _texts(cells)
@@ -392,6 +392,20 @@ def _moments(texts: "pd.Series[Any]", form: str) -> "pd.Series[Any]":
             if moments.isna().any():
                 moments = moments.fillna(pd.to_datetime(present, format=form + time, errors="coerce", utc=True))
     return moments.reindex(texts.index)
+
+
+def _typed_dates(cells: "pd.Series[Any]", column: Column, source: Source, block: Block) -> "pd.Series[Any]":
+    """Dates of a column that has a type; those beyond the years that Python knows are refused."""
+    try:
+        return pd.to_datetime(cells, utc=True)
+    except (OverflowError, ValueError):
+        for k in range(len(cells)):
+            try:
+                pd.to_datetime(cells.iloc[k : k + 1], utc=True)
+            except (OverflowError, ValueError):
+                where = source.place(block.row(k), column.name)
+                raise ValueError(f"{where}: the date is not between the years 1 and 9999.") from None
+        raise
 
 
 def _texts(cells: "pd.Series[Any]") -> list[str]:

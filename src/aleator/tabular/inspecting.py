@@ -7,9 +7,9 @@ from typing import Any
 from aleator import bundle
 
 
-def contents(path: str | PathLike[str]) -> dict[str, Any]:
-    """Format, kind, parameters, columns and card of a file; its checksum is verified."""
-    facts, arrays = bundle.read(path)
+def contents(path: str | PathLike[str], key: bytes | None = None) -> dict[str, Any]:
+    """Format, kind, parameters, columns and card of a file; its checksum is verified, with a key its signature too."""
+    facts, arrays = bundle.read(path, key=key)
     try:
         return _contents(path, facts, arrays)
     except (KeyError, TypeError, AttributeError) as error:

@@ -1,5 +1,6 @@
 """A model that knows the table it was made for: an estimator, what its columns hold, and how its losses are spread."""
 
+import math
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -73,18 +74,21 @@ class TableModel:
 
     # ------------------------------------------------------------ files
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write a file that `TableModel.load` reads, and `aleator.load` too, which gives the estimator."""
+    def save(self, path: str | PathLike[str], key: bytes | None = None) -> None:
+        """Write a file that `TableModel.load` reads, and `aleator.load` too, which gives the estimator.
+
+        With a secret `key` it is signed.
+        """
         facts, arrays = saving.packed(self.estimator)
         seen = {name: [each.low, each.high, each.gaps] for name, each in self.seen.items()}
         table = {"schema": self.schema.facts(), "target": self.target, "seen": seen, "card": self.card}
         own = {"table/losses": self.losses, "table/rows": self.rows}
-        bundle.write(path, facts | {"table": table}, arrays | own)
+        bundle.write(path, facts | {"table": table}, arrays | own, key=key)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> "TableModel":
+    def load(cls, path: str | PathLike[str], key: bytes | None = None) -> "TableModel":
         """Read a file; an estimator that was saved by itself is taken for a table of numbers with its columns."""
-        facts, arrays = bundle.read(path)
+        facts, arrays = bundle.read(path, key=key)
         estimator = saving.restored(path, facts, arrays, models.MODELS)
         table = facts.get("table")
         try:
@@ -100,7 +104,7 @@ class TableModel:
                     str(name): Seen(float(low), float(high), bool(gaps))
                     for name, (low, high, gaps) in table["seen"].items()
                 },
-                dict(table["card"]),
+                _card(table["card"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is incomplete, or of another version: {error!r}.") from error
@@ -126,6 +130,16 @@ class TableModel:
             for name, kind in zip(names, kinds or ["number"] * len(names), strict=True)
         ]
         return cls(estimator, Schema(tuple(columns)), "", np.empty(0))
+
+
+def _card(card: Any) -> dict[str, Any]:
+    """What a file says about how its model was made, if it is what the command writes there."""
+    measures, versions = card.get("measures") or {}, card.get("versions") or {}
+    numbers = [card["constant"], *(value for value in measures.values() if isinstance(value, float))]
+    texts = [card.get("check", ""), *card.get("excluded", []), *versions, *versions.values()]
+    if not (all(math.isfinite(number) for number in numbers) and all(isinstance(text, str) for text in texts)):
+        raise ValueError("the model file does not fit together: its card makes no sense.")
+    return dict(card)
 
 
 def fingerprints(frame: pd.DataFrame, y: Floats) -> NDArray[np.uint64]:

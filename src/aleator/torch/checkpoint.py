@@ -6,6 +6,8 @@ tensors become arrays of bytes, in a file with a checksum (`aleator.bundle`), wr
 
 import math
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -29,20 +31,25 @@ def save(path: str | PathLike[str], tree: dict[str, Any]) -> None:
 
 def load(content: bytes, name: str) -> dict[str, Any]:
     """The tree in the content of a file; a ValueError says what is wrong with it."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / Path(name).name
+    with tempfile.TemporaryDirectory() as folder, refusing(name, Path(folder) / Path(name).name) as place:
         place.write_bytes(content)
-        try:
-            facts, arrays = bundle.read(place)
-            if facts.get("kind") != WHAT:
-                raise ValueError("it is a model file")
-            tree = _unpacked(facts["tree"], arrays)
-        except (ValueError, KeyError, TypeError) as error:
-            text = str(error).replace(str(place), name)
-            raise ValueError(f"{name} is not a checkpoint that training can go on from: {text}") from None
-    if not isinstance(tree, dict):
-        raise ValueError(f"{name} is not a checkpoint that training can go on from.")
+        facts, arrays = bundle.read(place)
+        if facts.get("kind") != WHAT:
+            raise ValueError("it is a model file")
+        tree = _unpacked(facts["tree"], arrays)
+        if not isinstance(tree, dict):
+            raise ValueError("it holds no state")
     return tree
+
+
+@contextmanager
+def refusing(name: str, place: Path = Path()) -> Iterator[Path]:
+    """Whatever a checkpoint that makes no sense leads to, as one ValueError that names it instead of its `place`."""
+    try:
+        yield place
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
+        text = " ".join(str(error).replace(str(place), name).split())
+        raise ValueError(f"{name} is not a checkpoint that training can go on from: {text}") from None
 
 
 def _packed(value: Any, arrays: Arrays, name: str) -> Any:

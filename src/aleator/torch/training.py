@@ -407,22 +407,24 @@ class _Run:
             raise FileNotFoundError(f"there is no folder {path.parent} for the checkpoint.")
         content = path.read_bytes() if path.exists() else None
         tree = {} if content is None else states.load(content, str(path))
-        came = self.world.gathered(1 + _steps(tree["progress"]) if tree else 0)
+        with states.refusing(str(path)):
+            came = self.world.gathered(1 + _steps(tree["progress"]) if tree else 0)
         if max(came) == 0:
             return
         tree = states.load(self.world.shared(content, came.index(max(came))) or b"", str(path))
         for name, now in self.same().items():
-            before = tree["same"].get(name)
+            before = tree.get("same", {}).get(name)
             if before != now:
                 hashed = name in ("data", "validation", "model")
                 told = "is another" if hashed else f"was {before!r} and is {now!r}"
                 raise ValueError(f"the checkpoint {path} is of another training: {name} {told}. Remove it to begin.")
-        self.model.load_state_dict(tree["model"])
-        self.optimizer.load_state_dict(tree["optimizer"])
-        if self.scheduler is not None:
-            self.scheduler.load_state_dict(tree["scheduler"])
-        self.scaler.load_state_dict(tree["scaler"])
-        self.progress = Progress(**tree["progress"])
+        with states.refusing(str(path)):
+            self.model.load_state_dict(tree["model"])
+            self.optimizer.load_state_dict(tree["optimizer"])
+            if self.scheduler is not None:
+                self.scheduler.load_state_dict(tree["scheduler"])
+            self.scaler.load_state_dict(tree["scaler"])
+            self.progress = Progress(**tree["progress"])
 
     def save_sometimes(self) -> None:
         if time.monotonic() - self.written >= self.training.checkpoint_every:
