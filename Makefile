@@ -1,8 +1,9 @@
 # Each target makes .venv itself. PYTHON chooses the interpreter, ARGS goes to the command.
 PYTHON ?= python3
 BIN := .venv/bin
+EXTRAS := dev,torch,boosters,compare,data,ray,dask,onnx,parquet
 
-.PHONY: fuzz-files gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
+.PHONY: fuzz-files fuzz-tables test-lowest test-newest gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
   reproduction tuned cells msd kills signals torch digits command docs format clean
 
 demo: .venv/core
@@ -10,6 +11,16 @@ demo: .venv/core
 
 test: .venv/all browser
 	MPLBACKEND=Agg SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+# The same tests with the lowest versions of the core's dependencies that pyproject.toml allows, and with the newest ones.
+# Other people's warnings about each other's versions are no errors there.
+test-lowest: browser
+	$(MAKE) .venv-lowest/all
+	MPLBACKEND=Agg SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -n 2 --dist worksteal -W default $(ARGS)
+
+test-newest: browser
+	$(MAKE) .venv-newest/all
+	MPLBACKEND=Agg SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -n 2 --dist worksteal -W default $(ARGS)
 
 # The tests of the page use Chromium. Where there is none, Debian's is installed; elsewhere CHROMIUM may name one.
 browser:
@@ -62,10 +73,14 @@ fuzz: .venv/all
 automatic: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/automatic.py $(ARGS)
 
-# Ten tables, forty kinds of dirt, four models, 90 minutes; intervals for skewed errors; seconds by the number of rows.
+# Mutated tables and model files; each prints its seed.
+fuzz-tables: .venv/all
+	$(BIN)/python benchmarks/fuzz_tables.py $(ARGS)
+
 fuzz-files: .venv/all
 	$(BIN)/python benchmarks/fuzz_files.py $(ARGS)
 
+# Ten tables, forty kinds of dirt, five models, 35 minutes; intervals for skewed errors; seconds by the number of rows.
 gauntlet: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gauntlet.py $(ARGS)
 
@@ -132,9 +147,23 @@ format: .venv/all
 
 .venv/all: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,torch,boosters,compare,data,ray,dask,onnx,parquet]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $@ .venv/core
 
+.venv-lowest/all: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install -q --upgrade pip
+	.venv-lowest/bin/python -m pip install -q -c constraints-lowest.txt torch==2.13.0
+	.venv-lowest/bin/python -m pip install -q -c constraints-lowest.txt -e ".[$(EXTRAS)]"
+	@touch $@
+
+.venv-newest/all: pyproject.toml
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install -q --upgrade pip
+	.venv-newest/bin/python -m pip install -q torch==2.13.0
+	.venv-newest/bin/python -m pip install -q --upgrade -e ".[$(EXTRAS)]" torch==2.13.0
+	@touch $@
+
 clean:
-	rm -rf .venv demo reproduction tuned .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-newest demo reproduction tuned .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
