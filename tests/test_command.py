@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from sklearn.datasets import load_diabetes
 
 import aleator
-from aleator import losses, metrics
+from aleator import bundle, losses, metrics
 from aleator.cli import commands
 from aleator.tables import opened
 from aleator.tabular import ANSWERS, Request, TableModel, advice, evaluation, learning
@@ -548,6 +548,23 @@ def test_a_reader_that_has_read_enough_is_no_error(fitted, tmp_path):
         )  # fmt: skip
         assert done.stdout.endswith("0\n")
         assert done.stderr == ""
+
+
+def test_the_screen_is_safe_from_what_is_in_a_file(fitted, tmp_path):
+    facts, arrays = bundle.read(fitted[0])
+    evil = "\x1b[2J\x1b]0;title\x07[red]\u202e"
+    for key in ("data", "about", "created", "group", "check"):
+        facts["table"]["card"][key] = evil
+    facts["table"]["card"]["measures"]["error_name"] = evil
+    facts["params"]["loss"], facts["written_by"] = evil, {evil: evil}
+    path = tmp_path / "[bold]m"
+    bundle.write(path, facts, arrays)
+    shown = run("inspect", path)
+    assert not set(shown) & {"\x1b", "\x07", "\u202e"}
+    assert "[bold]m" in shown
+    del facts["table"]["card"]["measures"]["error"]
+    bundle.write(path, facts, arrays)
+    run("inspect", path)
 
 
 def test_signed_files(fitted, tmp_path):
