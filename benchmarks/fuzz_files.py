@@ -1,8 +1,9 @@
 """Doctored model files with a right checksum: `make fuzz-files ARGS="--mutations 100 --seed 0"`.
 
-Every scikit-learn model of tests/test_model_files.py goes into a file of a LossQuantifier; then one value, array or name
-in it is changed, again and again, and the file is written with a new checksum, read, and asked about its table. Each
-model has a process of its own, with memory checking, so that a crash is seen and counted.
+Every scikit-learn model of tests/test_model_files.py goes into a file of a LossQuantifier; beside them are the files of
+tests/golden: every estimator of aleator, earlier formats, and a model of the command. In each, one value, array or name
+is changed, again and again, and the file is written with a new checksum, read, and asked about its table. Each model has
+a process of its own, with memory checking, so that a crash is seen and counted.
 
 Counted: crashes, hangs, errors of another type than ValueError while reading, and models that were read and then
 answer NaN, infinite or negative losses.
@@ -17,34 +18,53 @@ import sys
 import tempfile
 import time
 import warnings
+import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 TESTS = Path(__file__).parents[1] / "tests"
-SECONDS = 300  # for the mutations of one model, beyond which it hangs
+SECONDS = 300  # and one for each mutation of a model, beyond which it hangs
 
 
-def mutate(number: int, mutations: int, seed: int) -> dict[str, int]:
+def original(case: str, path: Path) -> Any:
+    """Write the file of a case, and return the table to ask about."""
+    import pandas as pd
+
+    from aleator import LossQuantifier
+    from test_model_files import CASES
+
+    if case.isdigit():
+        model, table, y = CASES[int(case)]
+        LossQuantifier(model, n_members=1, epochs=2).fit(table, y).save(path)
+        return table
+    path.write_bytes((TESTS / "golden" / f"{case}.aleator").read_bytes())
+    table = pd.DataFrame(json.loads((TESTS / "golden" / f"{case}.json").read_text())["rows"])
+    return table.assign(day=pd.to_datetime(table["day"])) if "day" in table else table
+
+
+def mutate(case: str, mutations: int, seed: int) -> dict[str, int]:
     """What became of the mutations of one model."""
     sys.path.insert(0, str(TESTS))
     import numpy as np
 
     import aleator
-    from aleator import LossQuantifier, bundle
-    from test_model_files import CASES, corrupted
+    from aleator import bundle
+    from aleator.tabular import TableModel
+    from test_model_files import corrupted
 
     warnings.simplefilter("ignore")
-    model, table, y = CASES[number]
     found: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.aleator"
-        LossQuantifier(model, n_members=1, epochs=2).fit(table, y).save(path)
+        table = original(case, path)
         facts, arrays = bundle.read(path)
-        rng = np.random.default_rng([seed, number])
+        rng = np.random.default_rng([seed, zlib.crc32(case.encode())])
         for _ in range(mutations):
             began = time.perf_counter()
             bundle.write(path, *corrupted(facts, arrays, rng))
             try:
-                again = aleator.load(path)
+                again = TableModel.load(path).estimator if "table" in facts else aleator.load(path)
             except ValueError:
                 found["refused"] += 1
                 continue
@@ -54,21 +74,46 @@ def mutate(number: int, mutations: int, seed: int) -> dict[str, int]:
             finally:
                 found["slower than a second"] += time.perf_counter() - began > 1
             try:
-                losses = again.predict_loss(table)
+                losses = again.predict_loss(table) if facts["kind"] != "PlainRegressor" else np.zeros(1)
+                fine = np.isfinite(again.predict(table)).all()
             except Exception:
                 found["read, refuses the table"] += 1
                 continue
-            fine = np.isfinite(losses).all() and (losses >= 0).all()
+            fine = fine and np.isfinite(losses).all() and (losses >= 0).all()
             found["read, answers" if fine else "read, answers nonsense"] += 1
     return dict(found)
+
+
+def judged(case: str, mutations: int, seed: int) -> dict[str, int]:
+    """The same in a process of its own, under memory checking."""
+    checked = os.environ | {
+        "MALLOC_CHECK_": "3",
+        "MALLOC_PERTURB_": "85",
+        "PYTHONMALLOC": "debug",
+        "OMP_NUM_THREADS": "1",
+    }
+    arguments = ["--one", case, "--mutations", str(mutations), "--seed", str(seed)]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-X", "faulthandler", __file__, *arguments],
+            env=checked, capture_output=True, text=True, timeout=SECONDS + mutations,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"hangs": 1}
+    if done.returncode:
+        print(done.stderr[-2000:], file=sys.stderr)
+        return {"crashes": 1}
+    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mutations", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--models", type=int, nargs="*")
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--cases", nargs="*", help="numbers of scikit-learn's models, names of golden files")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one is not None:
         print(json.dumps(mutate(asked.one, asked.mutations, asked.seed)))
@@ -76,31 +121,18 @@ def main() -> None:
     sys.path.insert(0, str(TESTS))
     from test_model_files import CASES, name_of
 
+    golden = sorted(path.stem for path in (TESTS / "golden").glob("*.aleator"))
+    cases = asked.cases or [*map(str, range(len(CASES))), *golden]
     total: collections.Counter[str] = collections.Counter()
-    checked = os.environ | {
-        "MALLOC_CHECK_": "3",
-        "MALLOC_PERTURB_": "85",
-        "PYTHONMALLOC": "debug",
-        "OMP_NUM_THREADS": "1",
-    }
-    print(f"seed {asked.seed}, {asked.mutations} mutations of each model")
-    for number in range(len(CASES)) if asked.models is None else asked.models:
-        arguments = ["--one", str(number), "--mutations", str(asked.mutations), "--seed", str(asked.seed)]
-        try:
-            done = subprocess.run(
-                [sys.executable, "-X", "faulthandler", __file__, *arguments],
-                env=checked, capture_output=True, text=True, timeout=SECONDS,
-            )  # fmt: skip
-            found = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"crashes": 1}
-            if done.returncode:
-                print(done.stderr[-2000:], file=sys.stderr)
-        except subprocess.TimeoutExpired:
-            found = {"hangs": 1}
-        total.update(found)
-        strange = {name: n for name, n in found.items() if n and name not in ("refused", "read, answers")}
-        print(
-            f"{number:4d} {name_of(CASES[number]):60s} refused {found.get('refused', 0)}  {strange or ''}", flush=True
-        )
+    print(f"seed {asked.seed}, {asked.mutations} mutations of each of {len(cases)} models")
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        for case, found in zip(
+            cases, pool.map(lambda case: judged(case, asked.mutations, asked.seed), cases), strict=True
+        ):
+            total.update(found)
+            strange = {name: n for name, n in found.items() if n and name not in ("refused", "read, answers")}
+            name = name_of(CASES[int(case)]) if case.isdigit() else ""
+            print(f"{case:>36} {name:60s} refused {found.get('refused', 0)}  {strange or ''}", flush=True)
     print({name: n for name, n in total.items() if n})
 
 
