@@ -244,6 +244,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
             return np.zeros((len(mean), len(self.loss_scale_)))
         inside = np.clip(mean, *self.prediction_range_)
         each = self._loss()(inside, mean) if (inside != mean).any() else np.zeros_like(mean)
+        each = np.minimum(each, robust.LARGEST)  # squares overflow
         return each if each.shape[1] == len(self.loss_scale_) else each.sum(axis=1, keepdims=True)
 
     def _seed(self) -> int:

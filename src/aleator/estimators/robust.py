@@ -21,6 +21,7 @@ RARE = 10.0  # rows: a flag that fewer of them have is not learned from,
 RARE_SHARE = 0.05  # or fewer than this share, in smaller tables
 
 FEWEST, SHARE, MOST = 3.0, 0.005, 10.0  # rows with the largest values, of all: what so many have is plausible, and
+LARGEST = 1e300  # what is implausible loses at most so much, which several outputs can add up
 BEYOND = 0.1  # of a row is where their tail is continued to: the largest of all exceeds that with this probability
 
 

@@ -75,7 +75,16 @@ def made(facts: Facts, arrays: Arrays, kinds: dict[str, type[Any]], estimator: A
     inner = facts.get("estimator")
     if estimator is None and inner is not None and inner["form"] == "aleator":
         estimator = made(inner, within("estimator", arrays), kinds)
-    return kinds[kind]._unpacked(facts, arrays, **({} if estimator is None else {"estimator": estimator}))
+    model = kinds[kind]._unpacked(facts, arrays, **({} if estimator is None else {"estimator": estimator}))
+    _check_units(model)
+    return model
+
+
+def _check_units(model: Any) -> None:
+    """The scale of the expected loss, and a loss of the size of the target's spread, must be numbers >= 0."""
+    spread = model.scaling_.y_spread if hasattr(model, "scaling_") else np.zeros(1)
+    with np.errstate(over="ignore"):
+        check_positive({"loss_scale_": model.loss_scale_, "y_spread": spread ** (model._loss().degree or 1)})
 
 
 def under(name: str, arrays: Arrays) -> Arrays:

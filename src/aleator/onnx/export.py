@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 import aleator
 from aleator import losses, models
 from aleator.baselines import DropoutRegressor, PBPRegressor, PlainRegressor, SVGDRegressor
-from aleator.estimators import LossQuantifier
+from aleator.estimators import LossQuantifier, robust
 from aleator.estimators.encoding import CYCLES, MISSING, WAVE_DIGITS, TableEncoder
 from aleator.estimators.network import NetworkRegressor
 from aleator.onnx import moments, networks, trees
@@ -38,6 +38,7 @@ from aleator.onnx.graph import (
     flat,
     isnan,
     mean,
+    minimum,
     places,
     reshaped,
     rounded,
@@ -121,6 +122,7 @@ def _outputs(graph: Graph, model: Any, answer: Answer) -> None:
     expected = networks.scaled(model, raw)
     if np.isfinite(getattr(model, "prediction_range_", np.inf)).all():
         beyond = networks.losses_of(model._loss())(clip(predicted, *model.prediction_range_), predicted)
+        beyond = minimum(beyond, robust.LARGEST)
         expected = expected + (beyond if Q == M else total(beyond, -1, keep=True))
     give("expected_loss", expected, Q)
     if epistemic is not None:

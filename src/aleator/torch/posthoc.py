@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aleator.estimators import LossQuantifier, Prediction
+from aleator.estimators.robust import LARGEST
 from aleator.losses import Loss
 from aleator.torch.batches import rows_of
 from aleator.torch.exact import ExactModule
@@ -114,7 +115,7 @@ class Quantifier(nn.Module):
         """What predictions beyond all plausible ones lose at least (n, Q): `LossQuantifier.prediction_range_`."""
         if not readers.has_range:
             return 0.0
-        each = self.loss(said, said.clamp(readers.prediction_range[0], readers.prediction_range[1]))
+        each = self.loss(said, said.clamp(readers.prediction_range[0], readers.prediction_range[1])).clamp(max=LARGEST)
         return each if readers.unit.shape[0] == said.shape[1] else each.sum(1, keepdim=True)
 
     def predict(self, x: Any, batch_size: int = BATCH) -> Prediction:
