@@ -189,6 +189,14 @@ def test_identifiers_are_ignored_and_text_is_not(tmp_path):
     np.testing.assert_array_equal(again.predict(table[["x", "hash", "order"]]), plain.predict(table[["x"]]))
 
 
+def test_a_table_of_identifiers_only_is_refused():
+    ids = pd.DataFrame({"id": [f"k{k}" for k in range(100)]})
+    with pytest.raises(ValueError, match="no column is left to learn from"):
+        PairEnsemble(encoder=TableEncoder(), epochs=2).fit(ids, np.arange(100.0))
+    model = LossQuantifier(lambda table: np.zeros(len(table)), n_members=1, epochs=2).fit(ids, np.arange(100.0))
+    assert np.isfinite(model.predict_loss(ids)).all()  # by the prediction alone
+
+
 def test_one_of_two_texts_may_be_an_identifier_to_the_regressor(tmp_path):
     """ONNX reads numbers only where the table has nothing else, or the encoder ignores what else it has."""
     n = 120

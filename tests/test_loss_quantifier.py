@@ -727,7 +727,7 @@ def test_lists_of_numbers_and_text():
 
 
 def test_outside_the_data_nothing_is_claimed_that_was_not_seen():
-    model = LossQuantifier(Ridge(), **FAST).fit(X, y)
+    model = LossQuantifier(lambda rows: 3 * np.clip(rows[:, 0], 0, 1), **FAST).fit(X, y)
     inside, outside = model.predict_loss(X), model.predict_loss(1e3 * np.array([[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]))
     assert (0.5 * inside.min() <= outside).all()
     assert (outside <= 2 * inside.max()).all()
@@ -777,3 +777,17 @@ def test_the_range_of_predictions_knows_weights_outputs_and_custom_losses():
     weighted = LossQuantifier(LinearRegression(), n_members=1, epochs=2).fit(X, wrong, sample_weight=weight)
     without = LossQuantifier(LinearRegression(), n_members=1, epochs=2).fit(X[weight > 0], y[weight > 0])
     np.testing.assert_allclose(weighted.prediction_range_, without.prediction_range_)
+
+
+@pytest.mark.parametrize("method", ["factor", "isotonic"])
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_an_absurd_prediction_does_not_decide_a_recalibration(loss, method):
+    new, truth = noisy(400, 3)
+    truth = truth + 2 * (truth - 3 * new[:, 0])  # three times the noise
+    with_one = new.copy()
+    with_one[0, 1] = 1e9
+    regressor = LinearRegression().fit(X, y)
+    models = [LossQuantifier(regressor, loss, cv="prefit", n_members=2).fit(*noisy(600, 1)) for _ in range(2)]
+    clean, spoilt = (m.recalibrate(rows, truth, method) for m, rows in zip(models, (new, with_one), strict=True))
+    assert abs(spoilt.predict(with_one[:1])[0]) > 1e5
+    np.testing.assert_allclose(spoilt.predict_loss(new[1:]).mean(), clean.predict_loss(new[1:]).mean(), rtol=0.1)

@@ -13,10 +13,11 @@ import torch
 from scipy.special import ndtr
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
 from torch import nn
 
 import aleator
-from aleator import LossQuantifier, PairEnsemble, PairRegressor
+from aleator import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder
 from aleator.couplings import COUPLINGS, Coupling
 from aleator.losses import LOSSES, Loss
 from aleator.models import MODELS
@@ -140,6 +141,31 @@ def test_predictions_beyond_all_plausible_ones(loss, target, tmp_path):
     assert model.predict_loss(far).max() > 100 * model.predict_loss(NEW).max()
     export_onnx(model, tmp_path / "m.onnx")
     assert_answers(model, tmp_path / "m.onnx", far, spread=np.abs(model.predict(far)).max())
+
+
+def test_encoders_that_saw_other_rows_read_the_columns_they_know(tmp_path):
+    """What is an identifier in the rows of the regressor may be one of many categories in those of its quantifier."""
+    rng = np.random.default_rng(0)
+    n = 240
+    code = [f"c{k}" for k in range(n)]
+    first = pd.DataFrame({"x": rng.normal(size=n), "code": code, "city": rng.choice(["Ulm", "Bonn"], n)})
+    regressor = make_pipeline(TableEncoder(), Ridge()).fit(first, first["x"] + (first["city"] == "Ulm"))
+    second = first.assign(code=rng.choice(code[:40], n), x=rng.normal(size=n))
+    target = second["x"] + rng.normal(size=n)
+    model = LossQuantifier(regressor, cv="prefit", n_members=1, epochs=3).fit(second, target)
+    assert (regressor[0].kinds_[1], model.encoder_.kinds_[1]) == ("id", "many")
+    export_onnx(model, tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    asked = {"X": second[["x"]].to_numpy(), "categories": second[["code", "city"]].to_numpy(object)}
+    predicted, expected = session.run(["prediction", "expected_loss"], asked)
+    np.testing.assert_allclose(predicted, model.predict(second), atol=1e-5)
+    np.testing.assert_allclose(expected, model.predict_loss(second), rtol=1e-4)
+    noted = first.assign(code=[f"{'old' if k % 3 else 'new'} {k}" for k in range(n)])
+    reads_text = make_pipeline(TableEncoder(), Ridge()).fit(noted, noted["x"])
+    model = LossQuantifier(reads_text, cv="prefit", n_members=1, epochs=3).fit(first, target)
+    with pytest.raises(ValueError, match="ONNX has no words: column 'code' is text"):
+        export_onnx(model, tmp_path / "n.onnx")
+    export_onnx(model, tmp_path / "n.onnx", given=True)
 
 
 def test_or_its_predictions_are_an_input(tmp_path):

@@ -316,6 +316,18 @@ def test_new_tables_are_in_the_unit_that_was_learned(learned, new, fine, tmp_pat
             schema.read(source)
 
 
+def test_units_that_are_not_known_and_marks_that_have_none(tmp_path):
+    facts = {"columns": [{"name": "a", "kind": "number", "date": ""}], "missing": ["-999"], "decimal": "."}
+    schema = Schema.from_facts(facts)  # as earlier versions wrote it
+    for cell in ("5 %", "$5", "5"):
+        source, _ = schema_of(tmp_path, {"a": [cell, "-999"], "b": ["x", "y"]}, categories=["a"])
+        np.testing.assert_array_equal(schema.read(source)["a"], [5.0, np.nan])
+    for mark in ("-999", "-999.0"):
+        cells = {"a": ["5 %", mark, "7 %"], "b": ["x", "y", "z"]}
+        source, schema = schema_of(tmp_path, cells, missing=["-999"])
+        np.testing.assert_array_equal(schema.read(source)["a"], [5.0, np.nan, 7.0])
+
+
 def test_dates_that_can_be_read_in_two_ways_are_asked_about(tmp_path):
     cells = {"sold": ["01/02/2024", "03/04/2024"], "b": ["x", "y"]}
     with pytest.raises(ValueError, match=r"row 2, column 'sold': '01/02/2024' may be .* --dayfirst or --monthfirst"):

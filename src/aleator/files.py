@@ -79,25 +79,29 @@ def _beside(path: str | PathLike[str], what: str) -> Iterator[Path]:
             os.close(handle)
 
 
-def _locked(beside: Path) -> int:
-    """A new empty file, locked as long as the handle is open."""
-    while True:
+def _locked(beside: Path) -> int | None:
+    """A new empty file, locked as long as the handle is open; no handle where there are no locks."""
+    for _ in range(10):
         handle = os.open(beside, os.O_CREAT | os.O_RDWR, 0o666)
+        if flock is None:
+            os.close(handle)
+            return None
         try:
-            if flock is not None:
-                flock(handle, LOCK_EX)
+            flock(handle, LOCK_EX)
         except OSError:  # a file system without locks
             return handle
         if os.fstat(handle).st_nlink:  # and not taken for a leftover before the lock was there
             return handle
         os.close(handle)
+    return None
 
 
 def _remove_leftovers(path: Path) -> None:
     """Remove what processes that are gone left when they were writing to this path."""
-    if flock is None or not path.parent.is_dir():
-        return
-    for entry in os.scandir(path.parent):
+    entries: list[os.DirEntry[str]] = []
+    with suppress(OSError):  # a folder that may not be listed
+        entries = [] if flock is None else list(os.scandir(path.parent))
+    for entry in entries:
         hidden = _HIDDEN.fullmatch(entry.name)
         if hidden is None or hidden[1] != path.name or not entry.is_file(follow_symlinks=False):
             continue

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
@@ -23,7 +24,15 @@ ENDS |= {signal.SIGHUP: "its terminal was closed"} if hasattr(signal, "SIGHUP") 
 
 
 class Ended(KeyboardInterrupt):
-    """A signal asked the command to end: `number` is the signal's."""
+    """A signal other than Ctrl-C asked the command to end: `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class Stopped(Exception):  # noqa: N818 (nothing is wrong)
+    """The same, and Ctrl-C, on the way through click, which would write to a screen that may be gone."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -41,8 +50,14 @@ class Commands(click.Group):
         """Run the command that was asked for; click would end with 1 after a closed pipe."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Stopped(error.number if isinstance(error, Ended) else signal.SIGINT) from error
         except BrokenPipeError as error:
-            raise ReaderGone from error
+            try:
+                sys.stdout.flush()
+            except BrokenPipeError:
+                raise ReaderGone from error
+            raise
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -75,9 +90,10 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         hint = "" if context is None else f" ({context.command_path} --help says more)"
         _end(ValueError(error.format_message() + hint), error.exit_code)
-    except (click.Abort, KeyboardInterrupt) as error:
-        asked = error.__cause__ if isinstance(error, click.Abort) else error
-        _stop(asked.number if isinstance(asked, Ended) else signal.SIGINT)
+    except Stopped as asked:
+        _stop(asked.number)
+    except (click.Abort, KeyboardInterrupt):
+        _stop(signal.SIGINT)
     except (ReaderGone, BrokenPipeError):
         os._exit(0)
     except (ValueError, OSError) as error:
@@ -111,7 +127,8 @@ def _listen() -> None:
 def _stop(number: int) -> NoReturn:
     """End at once, without waiting for threads that still compute; nothing that is half written stays."""
     files.remove_unfinished()
-    os.write(2, f"aleator: {ENDS[signal.Signals(number)]}\n".encode())
+    with suppress(OSError):  # the screen may be gone
+        os.write(2, f"aleator: {ENDS[signal.Signals(number)]}\n".encode())
     os._exit(128 + number)
 
 

@@ -180,8 +180,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         self.prediction_range_ = self._plausible(y, own)
         loss, seen_y = losses.measured(self.loss), y[oof.rows]
         realised = realised_losses(loss, seen_y, oof.predictions.reshape(seen_y.shape), self._n_losses())
-        inside = np.clip(oof.predictions, *self.prediction_range_).reshape(seen_y.shape)
-        L = realised_losses(loss, seen_y, inside, self._n_losses())
+        L = realised_losses(loss, seen_y, self._inside(oof.predictions).reshape(seen_y.shape), self._n_losses())
         part = crossfit.held_out_together(oof, X, y, groups, self._seed())
         seen = _safe_indexing(X, oof.rows)
         encoder = TableEncoder() if self.encoder is None else self.encoder
@@ -238,11 +237,12 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
             ends = np.transpose([robust.prediction_range(target, weight) for target in columns(y).T])
         return np.ascontiguousarray(ends)
 
+    def _inside(self, mean: Floats) -> Floats:
+        return np.clip(mean, *self.prediction_range_)
+
     def _beyond(self, mean: Floats) -> Floats:
         """What predictions (n, M) beyond all plausible ones lose at least (n, Q): the loss of the way back."""
-        if not hasattr(self, "prediction_range_"):  # of an earlier file
-            return np.zeros((len(mean), len(self.loss_scale_)))
-        inside = np.clip(mean, *self.prediction_range_)
+        inside = self._inside(mean)
         each = self._loss()(inside, mean) if (inside != mean).any() else np.zeros_like(mean)
         each = np.minimum(each, robust.LARGEST)  # squares overflow
         return each if each.shape[1] == len(self.loss_scale_) else each.sum(axis=1, keepdims=True)

@@ -156,13 +156,13 @@ class NetworkRegressor(QuantifiedRegressor):
         fold = None if groups is None else fitting.group_folds(groups_of_rows(groups, n_rows), seed)
         if sample_weight is None or np.shape(sample_weight) != (n_rows,) or (np.asarray(sample_weight) != 0).all():
             self.encoder_, encoded = encoding.learned(self.encoder, X, _mixed(Y), fold)
-            return encoded
+            return _with_columns(encoded)
         kept = np.flatnonzero(np.asarray(sample_weight))  # rows of weight zero are as if they were not there
         fold = None if fold is None else fold[kept]
         self.encoder_, of_kept = encoding.learned(self.encoder, _safe_indexing(X, kept), _mixed(Y[kept]), fold)
         encoded = np.zeros((n_rows, of_kept.shape[1]))
         encoded[kept] = of_kept
-        return encoded
+        return _with_columns(encoded)
 
     def _rows(self, X: Any) -> NDArray[np.floating]:
         """New rows as the network's inputs (n, D)."""
@@ -292,6 +292,15 @@ class NetworkRegressor(QuantifiedRegressor):
             return [read.outputs(self.params_[0], X, reach[0])]
         with ThreadPoolExecutor(fitting.threads(self.n_jobs)) as pool:
             return list(pool.map(lambda params, held: read.outputs(params, X, held), self.params_, reach))
+
+
+def _with_columns(encoded: Floats) -> Floats:
+    if not encoded.shape[1]:
+        raise ValueError(
+            "no column is left to learn from: the encoder ignores all of them (identifiers: strings of which not even "
+            "words repeat)."
+        )
+    return encoded
 
 
 def _mixed(Y: Floats) -> Floats:

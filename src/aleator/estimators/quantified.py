@@ -98,6 +98,10 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             expected = np.column_stack([curve(e) for curve, e in zip(self.corrections_, expected.T, strict=True)])
         return expected
 
+    def _inside(self, mean: Floats) -> Floats:
+        """Predictions (n, M), those that are implausible replaced by the nearest that is not."""
+        return mean
+
     def _beyond(self, mean: Floats) -> Floats | float:
         """What a prediction loses at least because it is implausible: nothing, unless an estimator knows better."""
         return 0.0
@@ -115,13 +119,21 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _compared(self, X: Any, y: Any) -> tuple[Floats, Floats, Floats]:
         """Realised and expected loss (n, Q) of rows that were not used in `fit`, and the side of the target (n, M)."""
-        said = self.predict_uncertainty(X)
-        y = targets(y, len(said.mean))
-        Y = columns(y)
+        mean, aleatoric, epistemic = self._answers(X)
+        Y = self._targets(y, len(mean))
+        expected = self._corrected(aleatoric + epistemic) + self._beyond(mean)
+        return self._realised(Y, mean), expected, np.sign(Y - mean)
+
+    def _targets(self, y: Any, n_rows: int) -> Floats:
+        """Targets (n, M) of rows that were not used in `fit`."""
+        Y = columns(targets(y, n_rows))
         if Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y has {Y.shape[1]} outputs, the model was fitted with {self.n_outputs_}.")
-        realised = realised_losses(self._loss(), Y.reshape(said.mean.shape), said.mean, len(self.loss_scale_))
-        return realised, columns(said.expected_loss), np.sign(Y - columns(said.mean))
+        return Y
+
+    def _realised(self, Y: Floats, mean: Floats) -> Floats:
+        """The loss (n, Q) of predictions (n, M)."""
+        return realised_losses(self._loss(), self._shaped(Y), self._shaped(mean), len(self.loss_scale_))
 
     def _calibrated_by(self, held_out: HeldOut | None, beyond: Floats | float = 0.0) -> None:
         """Begin anew after `fit`: no corrections, and the rows held out there, if any, to calibrate intervals.
@@ -167,7 +179,9 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         before = self.__dict__.pop("corrections_", None)
         try:
-            realised, expected, _ = self._compared(X, y)
+            mean, aleatoric, epistemic = self._answers(X)
+            realised = self._realised(self._targets(y, len(mean)), self._inside(mean))
+            expected = self._corrected(aleatoric + epistemic)
             self.corrections_ = [
                 recalibration.learn(*pair, method) for pair in zip(realised.T, expected.T, strict=True)
             ]

@@ -43,8 +43,7 @@ def pack_given(model: Any) -> tuple[Facts, Arrays]:
     arrays |= {"params": quantifiers.params, "lams": quantifiers.lams, "reach": quantifiers.reach}
     arrays |= {"unit": quantifiers.unit, "n_epochs_": model.n_epochs_, "loss_scale_": model.loss_scale_}
     arrays |= pack_scaling(quantifiers.scaling)
-    if hasattr(model, "prediction_range_"):
-        arrays["prediction_range_"] = model.prediction_range_
+    arrays["prediction_range_"] = model.prediction_range_
     arrays["out_of_fold"] = model.out_of_fold_.to_numpy(np.float64)
     facts |= {
         "n_features": getattr(model, "n_features_in_", None),
@@ -96,11 +95,12 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
         net, couplings.get(model.coupling), scaling, arrays["unit"], arrays["params"], arrays["lams"], arrays["reach"]
     )
     model.n_epochs_, model.loss_scale_ = arrays["n_epochs_"], arrays["loss_scale_"]
-    if "prediction_range_" in arrays:
-        model.prediction_range_ = arrays["prediction_range_"]
-        check_shapes({"prediction_range_": (model.prediction_range_, np.float64, (2, model.n_outputs_))})
-        if not (model.prediction_range_[0] <= model.prediction_range_[1]).all():
-            raise ValueError("corrupt model file: prediction_range_ must be two rising numbers for each output.")
+    endless = np.tile([[-np.inf], [np.inf]], model.n_outputs_)
+    model.prediction_range_ = arrays.get("prediction_range_", endless)  # not in earlier files
+    check_shapes({"prediction_range_": (model.prediction_range_, np.float64, (2, model.n_outputs_))})
+    known = np.isfinite(model.prediction_range_).all() and (np.diff(model.prediction_range_, axis=0) >= 0).all()
+    if not (known or np.array_equal(model.prediction_range_, endless)):
+        raise ValueError("corrupt model file: prediction_range_ must be two rising numbers for each output.")
     model.out_of_fold_ = pd.DataFrame(arrays["out_of_fold"], columns=facts["out_of_fold"]).astype(
         {"row": int, "fold": int}
     )

@@ -24,6 +24,7 @@ from aleator.baselines import DropoutRegressor, PBPRegressor, PlainRegressor, SV
 from aleator.estimators import LossQuantifier, robust
 from aleator.estimators.encoding import CYCLES, MISSING, WAVE_DIGITS, TableEncoder
 from aleator.estimators.network import NetworkRegressor
+from aleator.losses import Loss
 from aleator.onnx import moments, networks, trees
 from aleator.onnx.graph import (
     DOMAINS,
@@ -49,6 +50,7 @@ from aleator.onnx.graph import (
     where,
 )
 
+Columns = tuple[list[int], list[int], int]  # places of numbers and of texts in the table, and how many columns it has
 Answer = tuple[Value, Value | None, Value | None]  # mean (n, M), aleatoric and epistemic loss (n, Q), before scaling
 
 
@@ -77,34 +79,67 @@ def export_onnx(
     if dtype not in ("float64", "float32"):
         raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}.")
     graph = Graph()
-    rows = _inputs(graph, model, dtype)
+    columns = _columns_read(model, given)
+    rows = _inputs(graph, columns, dtype)
     answer = _given(model, rows, given) if kind is LossQuantifier else _ANSWERS[kind](model, rows)
     _outputs(graph, model, answer)
-    graph.write(path, _facts(model))
+    graph.write(path, _facts(model, columns))
 
 
 @dataclass(frozen=True)
 class Rows:
     """The inputs of a model: its columns of numbers, dates among them as days since 1970, and those of texts.
 
-    `only_numbers`: whether its table has no other columns, not even those that the encoder ignores.
+    `places`: where the columns of texts are in the table. `only_numbers`: whether it has no other columns, not even
+    those that encoders ignore.
     """
 
     numbers: Value
     texts: Value | None = None
+    places: tuple[int, ...] = ()
     only_numbers: bool = True
 
 
-def _inputs(graph: Graph, model: Any, dtype: str) -> Rows:
-    kinds = getattr(getattr(model, "encoder_", None), "kinds_", None) or ["number"] * model.n_features_in_
-    if "text" in kinds:
-        name = getattr(model, "feature_names_in_", range(len(kinds)))[kinds.index("text")]
-        raise ValueError(f"ONNX has no words: column {name!r} is text, fit the model without it.")
-    n_numbers = sum(kind in ("number", "date") for kind in kinds)
-    numbers = cast(graph.input("X", dtype, ("rows", n_numbers)), np.float64)
-    n_texts = sum(kind in ("few", "many") for kind in kinds)
-    texts = graph.texts("categories", ("rows", n_texts)) if n_texts else None
-    return Rows(numbers, texts, n_numbers == len(kinds))
+def _inputs(graph: Graph, columns: Columns, dtype: str) -> Rows:
+    numbers, texts, n_columns = columns
+    X = cast(graph.input("X", dtype, ("rows", len(numbers))), np.float64)
+    strings = graph.texts("categories", ("rows", len(texts))) if texts else None
+    return Rows(X, strings, tuple(texts), len(numbers) == n_columns)
+
+
+def _columns_read(model: Any, given: bool) -> Columns:
+    """The places of the columns of numbers, and of texts that some encoder in the model reads, and how many there are.
+
+    A quantifier and its regressor may have an encoder each, which were fitted to other rows; if the regressor's
+    predictions are `given`, its own does not count.
+    """
+    by_encoder = [encoder.kinds_ for encoder in _encoders(model, not given) if encoder.kinds_]
+    if not by_encoder:
+        return list(range(model.n_features_in_)), [], model.n_features_in_
+    names = getattr(model, "feature_names_in_", range(len(by_encoder[0])))
+    numbers, texts = [], []
+    for k, kinds in enumerate(zip(*by_encoder, strict=True)):
+        if "text" in kinds:
+            raise ValueError(f"ONNX has no words: column {names[k]!r} is text, fit the model without it.")
+        of_numbers = {kind in ("number", "date") for kind in kinds}
+        if len(of_numbers) > 1:
+            raise ValueError(
+                f"column {names[k]!r} is numbers to the regressor or its quantifier, and not to the other."
+            )
+        if of_numbers == {True}:
+            numbers.append(k)
+        elif {"few", "many"} & set(kinds):
+            texts.append(k)
+    return numbers, texts, len(by_encoder[0])
+
+
+def _encoders(model: Any, inside: bool = True) -> list[TableEncoder]:
+    """Every TableEncoder that reads the columns of the model's table; perhaps not those `inside` of its regressor."""
+    if isinstance(model, Pipeline):
+        return [model[0]] if isinstance(model[0], TableEncoder) else []
+    own = getattr(model, "encoder_", None)
+    inner = _encoders(model.estimator_) if isinstance(model, LossQuantifier) and inside else []
+    return ([own] if isinstance(own, TableEncoder) else []) + inner
 
 
 def _outputs(graph: Graph, model: Any, answer: Answer) -> None:
@@ -120,8 +155,9 @@ def _outputs(graph: Graph, model: Any, answer: Answer) -> None:
         return
     raw = aleatoric if epistemic is None else aleatoric + epistemic
     expected = networks.scaled(model, raw)
-    if np.isfinite(getattr(model, "prediction_range_", np.inf)).all():
-        beyond = networks.losses_of(model._loss())(clip(predicted, *model.prediction_range_), predicted)
+    loss = model._loss()
+    if isinstance(model, LossQuantifier) and isinstance(loss, Loss) and np.isfinite(model.prediction_range_).all():
+        beyond = networks.losses_of(loss)(clip(predicted, *model.prediction_range_), predicted)
         beyond = minimum(beyond, robust.LARGEST)
         expected = expected + (beyond if Q == M else total(beyond, -1, keep=True))
     give("expected_loss", expected, Q)
@@ -129,17 +165,15 @@ def _outputs(graph: Graph, model: Any, answer: Answer) -> None:
         give("epistemic", where(raw > 0.0, expected / raw, 0.0) * epistemic, Q)
 
 
-def _facts(model: Any) -> dict[str, Any]:
+def _facts(model: Any, columns: Columns) -> dict[str, Any]:
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
-    kinds = getattr(getattr(model, "encoder_", None), "kinds_", None) or ["number"] * len(names)
-    texts = [name for name, kind in zip(names, kinds, strict=False) if kind in ("few", "many")]
-    numbers = [name for name, kind in zip(names, kinds, strict=False) if kind in ("number", "date")]
+    numbers, texts, _ = columns
     return {
         "aleator": aleator.__version__,
         "model": type(model).__name__,
         "loss": model._loss().name,
         "feature_names": names,
-        "inputs": {"X": numbers, "categories": texts},
+        "inputs": {"X": [names[k] for k in numbers if names], "categories": [names[k] for k in texts if names]},
     }
 
 
@@ -237,7 +271,7 @@ def _places(encoder: TableEncoder, rows: Rows, name: str) -> Value:
     assert rows.texts is not None  # where there are categories
     known = {value: k for k, value in enumerate(encoder.categories_[name])}
     known |= {"": known[MISSING]} if MISSING in known else {}
-    return places(take(rows.texts, [encoder._columns("few", "many").index(name)]), known)
+    return places(take(rows.texts, [rows.places.index(int(name))]), known)
 
 
 def _filled(encoder: TableEncoder, numbers: Value) -> Value:

@@ -16,6 +16,7 @@ and the first of them named: to take it for text would lose the numbers, to take
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,12 +65,15 @@ _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its kind, for dates how they are written, and the unit of numbers that have one ($, %)."""
+    """A column: its name, its kind, for dates how they are written, and the unit of numbers that have one ($, %).
+
+    A unit of None is not known, as in files of earlier versions.
+    """
 
     name: str
     kind: str
     date: str = ""
-    unit: str = ""
+    unit: str | None = ""
 
     def __str__(self) -> str:
         more = self.date or self.unit
@@ -77,7 +81,8 @@ class Column:
 
     def takes(self, unit: str) -> bool:
         """Whether numbers in this unit may stand in the column: a currency may be left out, a percent sign may not."""
-        return unit == self.unit or ("%" not in (unit, self.unit) and "" in (unit, self.unit))
+        known = (unit, self.unit)
+        return self.unit is None or unit == self.unit or ("%" not in known and "" in known)
 
 
 @dataclass(frozen=True)
@@ -142,10 +147,13 @@ class Schema:
             return self._dates(cells, column, source, block)
         return pd.Series([None if c in self.missing else c for c in map(str.strip, cells)], dtype=object)
 
+    @cached_property
+    def _marks(self) -> list[float]:
+        return _numeric(self.missing, self.decimal)
+
     def _without_marks(self, values: Floats) -> Floats:
         """Numbers that mean there is none, as -999, are missing, however they are written."""
-        marks = [value for value in (number(mark, self.decimal) for mark in self.missing) if value is not None]
-        return np.where(np.isin(values, marks), np.nan, values) if marks else values
+        return np.where(np.isin(values, self._marks), np.nan, values) if self._marks else values
 
     def _numbers(self, cells: list[str], column: Column, source: Source, block: Block) -> Floats:
         values = _plain_numbers(cells) if self.decimal == "." and column.takes("") else None
@@ -156,7 +164,7 @@ class Schema:
             value = np.nan if cell.strip() in self.missing else number(cell, self.decimal)
             if value is None:
                 raise ValueError(f"{source.place(block.row(k), column.name)}: {short(cell)} is not a number.")
-            if not np.isnan(value) and not column.takes(unit(cell)):
+            if not (np.isnan(value) or value in self._marks) and not column.takes(unit(cell)):
                 was = f"in {column.unit}" if column.unit else "without a unit"
                 where = source.place(block.row(k), column.name)
                 raise ValueError(f"{where}: {short(cell)} cannot be compared with the numbers learned from, {was}.")
@@ -184,7 +192,15 @@ class Schema:
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> "Schema":
         """The inverse of `facts`."""
-        columns = tuple(Column(**{k: str(v) for k, v in column.items()}) for column in facts["columns"])
+        columns = tuple(
+            Column(
+                str(column["name"]),
+                str(column["kind"]),
+                str(column["date"]),
+                None if column.get("unit") is None else str(column["unit"]),
+            )
+            for column in facts["columns"]
+        )
         if not all(c.kind in ("number", "date", "category") and (c.kind != "date" or c.date in DATES) for c in columns):
             raise ValueError("the model file does not fit together: a column in it is of no known kind.")
         return cls(columns, frozenset(map(str, facts["missing"])), str(facts["decimal"]))
@@ -252,8 +268,9 @@ def _look(seen: _Seen, block: Block, marks: frozenset[str] | set[str], decimal: 
         values = _plain_numbers(cells)
         if values is not None:
             n = int((~np.isnan(values)).sum())
-            if n and "" not in seen.units:
-                k = int(np.argmin(np.isnan(values)))
+            told = ~(np.isnan(values) | np.isin(values, _numeric(marks, decimal)))
+            if told.any() and "" not in seen.units:
+                k = int(np.argmax(told))
                 seen.units[""] = block.row(k), cells[k]
             seen.present, seen.numbers, seen.dates = seen.present + n, seen.numbers + n, seen.dates if n == 0 else []
             return
@@ -261,10 +278,13 @@ def _look(seen: _Seen, block: Block, marks: frozenset[str] | set[str], decimal: 
     seen.present += len(present)
     if seen.typed is not None or not present:
         return
+    meant = _numeric(marks, decimal)
     for k, cell in present:
-        if number(cell, decimal) is not None:
+        value = number(cell, decimal)
+        if value is not None:
             seen.numbers += 1
-            seen.units.setdefault(unit(cell), (block.row(k), cell))
+            if value not in meant:
+                seen.units.setdefault(unit(cell), (block.row(k), cell))
         elif seen.strange is None:
             seen.strange = block.row(k), cell
     texts = pd.Series([cell for _, cell in present], dtype=object)
@@ -288,7 +308,8 @@ def _decided(seen: _Seen, source: Source, must_be_number: bool, day_first: bool 
     if seen.numbers == seen.present:
         if seen.codes and not must_be_number:
             return Column(seen.name, "category")
-        return Column(seen.name, "number", unit=_unit_of(seen, source))
+        advice = "" if must_be_number else f", or add --category {seen.name!r} or --exclude {seen.name!r}"
+        return Column(seen.name, "number", unit=_unit_of(seen, source, advice))
     if seen.dates and not seen.numbers:
         return Column(seen.name, "date", _form(seen, source, day_first))
     if seen.numbers >= MOSTLY * seen.present and seen.strange is not None:
@@ -300,7 +321,7 @@ def _decided(seen: _Seen, source: Source, must_be_number: bool, day_first: bool 
     return Column(seen.name, "category")
 
 
-def _unit_of(seen: _Seen, source: Source) -> str:
+def _unit_of(seen: _Seen, source: Source, advice: str) -> str:
     """The one unit of a column of numbers; refuses two that cannot be compared."""
     name = next(filter(None, seen.units), "")
     column = Column(seen.name, "number", unit=name)
@@ -309,7 +330,7 @@ def _unit_of(seen: _Seen, source: Source) -> str:
             before, example = seen.units[name]
             raise ValueError(
                 f"{source.place(row, seen.name)}: {short(cell)} cannot be compared with {short(example)} in row "
-                f"{before}; write all of them in one unit, or add --category {seen.name!r} or --exclude {seen.name!r}."
+                f"{before}; write all of them in one unit{advice}."
             )
     return name
 
@@ -351,6 +372,11 @@ def number(cell: str, decimal: str = ".") -> float | None:
         return None if "_" in text else float(text)
     except ValueError:
         return None
+
+
+def _numeric(marks: Iterable[str], decimal: str) -> list[float]:
+    """The numbers among the texts that mean there is no value."""
+    return [value for value in (number(mark, decimal) for mark in marks) if value is not None and value == value]
 
 
 def unit(cell: str) -> str:

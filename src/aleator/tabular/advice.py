@@ -136,7 +136,8 @@ def _may_be_chance(measures: dict[str, Any]) -> bool:
     """Whether mean expected and mean real loss are within the standard error of the latter, or nearly so."""
     if "credible_loss_error" not in measures:  # of a model made before it was there
         return False
-    apart = abs(measures["expected_loss"] - measures["credible_loss"])
+    expected = measures.get("credible_expected_loss", measures["expected_loss"])
+    apart = abs(expected - measures["credible_loss"])
     return bool(apart < CHANCE * measures["credible_loss_error"])
 
 

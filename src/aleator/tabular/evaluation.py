@@ -64,7 +64,7 @@ class Evaluation:
 
     @property
     def credible_expected(self) -> Floats:
-        """The expected loss of each row, clipped as the loss is."""
+        """The expected loss of each row, clipped to `BEYOND` times the largest that the model found plausible."""
         return np.minimum(self.said.expected_loss, BEYOND * self.largest)
 
     def in_units(self, loss: Any) -> Any:
@@ -106,6 +106,7 @@ class Evaluation:
             "rejection_auc": metrics.area(curve),
             "expected_loss": float(np.mean(self.said.expected_loss)),
             "realised_loss": float(np.mean(self.realised)),
+            "credible_expected_loss": float(np.mean(self.credible_expected)),
             "credible_loss": float(np.mean(self.credible)),
             "credible_loss_error": float(np.std(self.credible) / len(self.y) ** 0.5),
             "loss_ratio": self.loss_ratio,
@@ -137,7 +138,9 @@ def of_table(model: TableModel, source: Source) -> tuple[Evaluation, int]:
     """The same for a table in a file, and how many of its rows have no target and were left out."""
     if not model.target:
         raise ValueError("the file holds an estimator and not which column it predicts; models of `aleator fit` do.")
-    target = Schema((Column(model.target, "number"),), model.schema.missing, model.schema.decimal)
+    target = Schema(
+        (Column(model.target, "number", unit=model.target_unit),), model.schema.missing, model.schema.decimal
+    )
     for part in (model.schema, target):
         part.check(source)
     both = Schema((*model.schema.columns, *target.columns), model.schema.missing, model.schema.decimal)

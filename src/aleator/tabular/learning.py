@@ -120,6 +120,7 @@ def fit(request: Request, say: Say = lambda text: None) -> Fitted:
         rows=np.unique(fingerprints(X, y))[:MOST_FINGERPRINTS],
         seen=seen_in(X),
         card=card,
+        target_unit=schema.of([request.target]).columns[0].unit,
     )
     say("judging")
     judged = None if test.empty else evaluate(model, test[features.names], test[request.target].to_numpy(np.float64))

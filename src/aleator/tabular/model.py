@@ -35,6 +35,7 @@ class TableModel:
     rows: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
     seen: dict[str, Seen] = field(default_factory=dict)
     card: dict[str, Any] = field(default_factory=dict)
+    target_unit: str | None = None  # see `Column`
 
     def read(self, path: str | PathLike[str], **how: Any) -> pd.DataFrame:
         """A table in a file as the estimator takes it, read as the command reads it; `how`: delimiter, encoding."""
@@ -81,7 +82,8 @@ class TableModel:
         """
         facts, arrays = saving.packed(self.estimator)
         seen = {name: [each.low, each.high, each.gaps] for name, each in self.seen.items()}
-        table = {"schema": self.schema.facts(), "target": self.target, "seen": seen, "card": self.card}
+        table: dict[str, Any] = {"schema": self.schema.facts(), "target": self.target, "target_unit": self.target_unit}
+        table |= {"seen": seen, "card": self.card}
         own = {"table/losses": self.losses, "table/rows": self.rows}
         bundle.write(path, facts | {"table": table}, arrays | own, key=key)
 
@@ -105,6 +107,7 @@ class TableModel:
                     for name, (low, high, gaps) in table["seen"].items()
                 },
                 _card(table["card"]),
+                None if table.get("target_unit") is None else str(table["target_unit"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is incomplete, or of another version: {error!r}.") from error
@@ -126,7 +129,7 @@ class TableModel:
         kinds = getattr(getattr(estimator, "encoder_", None), "kinds_", [])
         known = {"number": ("number", ""), "date": ("date", "year-month-day")}
         columns = [
-            Column(str(name), *known.get(kind, ("category", "")))
+            Column(str(name), *known.get(kind, ("category", "")), unit=None)
             for name, kind in zip(names, kinds or ["number"] * len(names), strict=True)
         ]
         return cls(estimator, Schema(tuple(columns)), "", np.empty(0))

@@ -408,7 +408,8 @@ class _Run:
         content = path.read_bytes() if path.exists() else None
         tree = {} if content is None else states.load(content, str(path))
         with states.refusing(str(path)):
-            came = self.world.gathered(1 + _steps(tree["progress"]) if tree else 0)
+            steps = 1 + _steps(tree["progress"]) if tree else 0
+        came = self.world.gathered(steps)
         if max(came) == 0:
             return
         tree = states.load(self.world.shared(content, came.index(max(came))) or b"", str(path))
