@@ -541,12 +541,18 @@ def test_ended_by_a_signal(what, sent, code, said, tmp_path, fitted):
 
 def test_a_reader_that_has_read_enough_is_no_error(fitted, tmp_path):
     X.to_csv(tmp_path / "new.csv", index=False)
-    for asked in (f"predict {fitted[0]} {tmp_path / 'new.csv'} --out -", f"inspect {fitted[0]} --json"):
+    DIABETES[:100].to_csv(tmp_path / "known.csv", index=False)
+    for asked in (
+        f"predict {fitted[0]} {tmp_path / 'new.csv'} --out -",
+        f"predict {fitted[0]} {tmp_path / 'new.csv'}",
+        f"evaluate {fitted[0]} {tmp_path / 'known.csv'}",
+        f"inspect {fitted[0]} --json",
+    ):
         done = subprocess.run(
-            ["bash", "-c", f"{sys.executable} -m aleator {asked} | head -c 10; echo ${{PIPESTATUS[0]}}"],
+            ["bash", "-c", f"{sys.executable} -m aleator {asked} | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"],
             capture_output=True, text=True, cwd=tmp_path,
         )  # fmt: skip
-        assert done.stdout.endswith("0\n")
+        assert done.stdout == "0\n"
         assert done.stderr == ""
 
 

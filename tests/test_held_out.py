@@ -1,5 +1,7 @@
 """What held-out rows tell: a scale that no row decides, limits, and a check that finds what is wrong."""
 
+import warnings
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -11,7 +13,7 @@ from sklearn.linear_model import Ridge
 import aleator
 from aleator import LossQuantifier, PairEnsemble, PairRegressor, export_onnx
 from aleator.estimators import held_out, quantifiers
-from aleator.estimators.held_out import HeldOut
+from aleator.estimators.held_out import HeldOut, UnreliableWarning
 from aleator.torch import to_torch
 
 
@@ -191,3 +193,15 @@ def test_rare_events_count(n):
     L = np.zeros(n)
     L[::100] = 100.0
     assert_allclose(held_out.credible_losses(L, np.ones(n)), L)
+
+
+def test_fit_warns_of_a_model_that_failed_its_check():
+    X, y = noise_anywhere(600)
+    wrong = y.copy()
+    wrong[7] = 1e7
+    model = LossQuantifier(lambda X: X[:, 0], "absolute", n_members=1)
+    with pytest.warns(UnreliableWarning, match="A few losses are far beyond all others .row 7.*"):
+        model.fit(X, wrong)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnreliableWarning)
+        model.fit(X, y)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from aleator import LossQuantifier, PairRegressor, losses
+from aleator import LossQuantifier, PairEnsemble, PairRegressor, losses
 from aleator.estimators import intervals
 from aleator.metrics import coverage, interval_width
 
@@ -178,3 +178,13 @@ def test_intervals_are_as_wide_as_they_need_to_be(model_of_two_regions):
     assert coverage(y[test], low, high) == pytest.approx(0.9, abs=0.01)
     assert coverage(y[test], mean - half, mean + half) == pytest.approx(0.9, abs=0.01)
     assert interval_width(low, high) < 0.7 * 2 * half
+
+
+def test_intervals_are_not_finer_than_float32():
+    """Where y is nearly always 0 predictions are off by the last bits of float32, and intervals had no width."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(600, 3)), (rng.random(600) < 0.03) * 100.0
+        model = PairEnsemble(loss="absolute", n_members=2, random_state=0).fit(X, y)
+        low, high = model.predict_interval(rng.normal(size=(500, 3)))
+        assert ((low <= 0) & (high >= 0)).mean() > 0.9

@@ -6,6 +6,7 @@ terminal was closed (SIGHUP).
 """
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -50,12 +51,10 @@ class Commands(click.Group):
         """Run the command that was asked for; click would end with 1 after a closed pipe."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise Stopped(error.number if isinstance(error, Ended) else signal.SIGINT) from error
-        except BrokenPipeError as error:
-            try:
-                sys.stdout.flush()
-            except BrokenPipeError:
+        except (KeyboardInterrupt, OSError) as error:
+            if (asked := _interruption(error)) is not None:
+                raise Stopped(asked.number if isinstance(asked, Ended) else signal.SIGINT) from error
+            if isinstance(error, BrokenPipeError) and _reader_is_gone():
                 raise ReaderGone from error
             raise
 
@@ -111,6 +110,23 @@ def _end(error: BaseException, code: int) -> None:
     text = " ".join((told or type(error).__name__).split())
     click.echo(f"aleator: {text}", err=True)
     sys.exit(code)
+
+
+def _interruption(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The interruption that led to an error: one that could not be shown on a screen that is gone, for example."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error
+
+
+def _reader_is_gone() -> bool:
+    """Whether nobody reads the output any more."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return bool(poll.poll(0))
+    except (AttributeError, OSError, ValueError):  # Windows has no poll, and the output may have no number
+        return True
 
 
 def _listen() -> None:

@@ -14,8 +14,16 @@ SHOWN_COLUMNS = 25
 STRONGEST = 5
 
 
+class Screen(Console):
+    """A console that leaves a closed pipe to the command; rich would end with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the BrokenPipeError that is being handled."""
+        raise
+
+
 def _console() -> Console:
-    return Console(highlight=False, soft_wrap=False)
+    return Screen(highlight=False, soft_wrap=False)
 
 
 def schema(fitted: Fitted, target: str) -> None:

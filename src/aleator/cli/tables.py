@@ -305,8 +305,11 @@ def _busy(quiet: bool) -> Iterator[Any]:
     """
     from rich.console import Console
 
+    from aleator.estimators.held_out import UnreliableWarning
+
     console = Console(stderr=True)
     with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UnreliableWarning)  # which the commands show by themselves
         warnings.filterwarnings("ignore", "column .* has values never seen in fit")
         warnings.filterwarnings("ignore", category=RuntimeWarning)  # of numbers at the ends of their range
         if quiet or not console.is_terminal:

@@ -40,6 +40,10 @@ WORTH_TELLING = 0.25  # of the sum of all losses
 FIRST_GUESSES = 30  # steps of the search for the scale
 
 
+class UnreliableWarning(UserWarning):
+    """A model failed its own check on held-out rows, or left much of their loss out; `check_` says more."""
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """Realised and predicted loss (n, Q) of `rows` by models that had not seen them, and the rows' weight.

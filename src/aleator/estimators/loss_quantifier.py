@@ -114,7 +114,9 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         further parameter to the estimator's `fit`. With scikit-learn's metadata routing enabled, requests decide.
         """
         with self._as_it_was_on_error():
-            return self._learn(X, y, sample_weight, groups, fit_params)
+            self._learn(X, y, sample_weight, groups, fit_params)
+        self._warn_if_unreliable()
+        return self
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, groups: Any, fit_params: dict[str, Any]) -> Self:
         check_parameters(self)

@@ -38,6 +38,7 @@ from aleator.heads import Head
 from aleator.losses import Loss
 
 Floats = NDArray[np.float64]
+RESOLUTION = 1e-6  # spreads of y: networks compute in float32, and closer predictions are not told apart
 Validation = tuple[ArrayLike, ArrayLike]
 
 
@@ -86,7 +87,9 @@ class NetworkRegressor(QuantifiedRegressor):
         measurements of one patient do, are held out together.
         """
         with self._as_it_was_on_error():
-            return self._learn(X, y, sample_weight, validation, groups)
+            self._learn(X, y, sample_weight, validation, groups)
+        self._warn_if_unreliable()
+        return self
 
     def fit_staged(self, X: Any, y: Any, epochs: Sequence[int], sample_weight: Any = None) -> Iterator[Self]:
         """The model after each of these numbers of epochs, one after the other: what is learned first, and what later.
@@ -163,6 +166,10 @@ class NetworkRegressor(QuantifiedRegressor):
         encoded = np.zeros((n_rows, of_kept.shape[1]))
         encoded[kept] = of_kept
         return _with_columns(encoded)
+
+    def _resolution(self) -> Floats:
+        resolution: Floats = RESOLUTION * self.scaling_.y_spread
+        return resolution
 
     def _rows(self, X: Any) -> NDArray[np.floating]:
         """New rows as the network's inputs (n, D)."""

@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from aleator.estimators import intervals, recalibration, saving
-from aleator.estimators.held_out import HeldOut
+from aleator.estimators.held_out import HeldOut, UnreliableWarning
 from aleator.estimators.prediction import Prediction
 from aleator.estimators.reading import columns, number, targets
 from aleator.losses import Cost, Loss
@@ -59,6 +59,12 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         except BaseException:
             self.__dict__ = before
             raise
+
+    def _warn_if_unreliable(self) -> None:
+        """After `fit`, for whoever does not look at `check_`."""
+        if hasattr(self, "check_") and not self.check_.passed:
+            message = self.check_.message
+            warnings.warn(f"{message[:1].upper()}{message[1:]}", UnreliableWarning, stacklevel=3)
 
     # ------------------------------------------------------------ predict
 
@@ -233,10 +239,18 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         both = None if symmetric else intervals.quantiles(self.scores_, coverage)
         if both is not None:
             lower, upper = (q[0] if self.y_is_1d_ else q for q in both)
-            return intervals.ends(said.loss, said.mean, said.expected_loss, (lower, upper))
-        factor = intervals.quantile(self.scores_, coverage)
-        factor = factor[0] if self.y_is_1d_ else factor
-        return intervals.level_set(said.loss, said.mean, intervals.levels(factor, said.expected_loss))
+            low, high = intervals.ends(said.loss, said.mean, said.expected_loss, (lower, upper))
+        else:
+            factor = intervals.quantile(self.scores_, coverage)
+            factor = factor[0] if self.y_is_1d_ else factor
+            low, high = intervals.level_set(said.loss, said.mean, intervals.levels(factor, said.expected_loss))
+        blur = self._resolution()
+        blur = blur[0] if self.y_is_1d_ else blur
+        return low - blur, high + blur
+
+    def _resolution(self) -> Floats:
+        """How far apart predictions (M,) must be to differ: intervals reach at least so far."""
+        return np.zeros(self.n_outputs_)
 
     # ------------------------------------------------------------ files
 

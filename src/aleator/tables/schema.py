@@ -6,8 +6,8 @@
 | date | 2024-05-17 with or without a time, 17.05.2024, 5/17/2024 |
 | category | anything else: words, truth values, whole sentences, codes, also those of digits that begin with 0 |
 
-Two currencies in one column, or percentages beside plain numbers, are refused. So are dates such as 01/02/2024 if no
-row tells whether the day or the month comes first.
+Two currency signs in one column, or percentages beside plain numbers, are refused. So are dates such as 01/02/2024 if
+no row tells whether the day or the month comes first.
 
 A cell is missing if it is empty or says so (NA, NaN, null, ?, ...). A column of numbers but for a few cells is refused,
 and the first of them named: to take it for text would lose the numbers, to take the cell for missing would lose it.
