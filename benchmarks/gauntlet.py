@@ -12,9 +12,11 @@ sampling error cancels:
     largest      largest expected loss on fresh rows with the dirt, over the largest realised loss: at most 10
     dirty error  error on fresh rows with the dirt, over that of the clean model there: at most 1.5
 
-Dirt in y makes the regressor itself worse, so there error and auc do not count. A column that is dirty in every row (an id,
-a copy of another) is so in fresh rows too: there the dirty model sees them with it. There are two boostings: "boosting" is trained with the absolute error, as the loss it is asked
-about, "boosting, squared error" as it comes; dirt in y ruins that regressor itself. The kind "none" trains on the clean rows with another seed: what chance alone does.
+Dirt in y makes the regressor itself worse, so there error and auc do not count; where it ruins the regressor, mean
+expected over mean realised loss tells whether the expected loss follows. A column that is dirty in every row (an id, a copy
+of another) is so in fresh rows too: there the dirty model sees them with it. There are two boostings: "boosting" is trained
+with the absolute error, as the loss it is asked about, "boosting, squared error" as it comes. Four kinds are controls, and
+show what chance alone does: "none" trains on the clean rows with another seed, "3 rows less" on all of them but three.
 """
 
 import argparse
@@ -196,6 +198,9 @@ def nothing(X: pd.DataFrame, y: np.ndarray, rows: np.ndarray, rng: np.random.Gen
 
 DIRTS = {
     "none": Dirt(0, nothing),
+    "1 row less": Dirt(1, nothing),
+    "3 rows less": Dirt(3, nothing),
+    "9 rows less": Dirt(9, nothing),
     "1 missing cell": Dirt(1, cell(None)),
     "3 missing cells": Dirt(3, cell(None)),
     "9 missing cells": Dirt(9, cell(None)),
@@ -241,6 +246,9 @@ DIRTS = {
     "0.3 % of y is 0": Dirt(0.003, target(lambda y, sd, rng: 0 * y), in_y=True),
     "0.3 % of y skewed": Dirt(0.003, target(lambda y, sd, rng: y + sd * rng.lognormal(1, 1, len(y))), in_y=True),
 }
+
+
+CONTROLS = ["none", "1 row less", "3 rows less", "9 rows less"]
 
 
 def cell_range(X: pd.DataFrame, rows: np.ndarray) -> None:
@@ -385,7 +393,9 @@ def judged(table: str, name: str, kinds: list[str], results: Path) -> None:
             if dirt.needs not in clean:
                 clean[dirt.needs] = fitted(frame.iloc[:n], y[:n])
             rows = n if whole else max(1, round(dirt.rows * n)) if dirt.rows % 1 else int(dirt.rows)
-            train, dirty_y, _ = spoilt(dirt, frame.iloc[:n].reset_index(drop=True), y[:n], rows, 11)
+            train, dirty_y, chosen = spoilt(dirt, frame.iloc[:n].reset_index(drop=True), y[:n], rows, 11)
+            if kind.endswith("less"):
+                train, dirty_y = train.drop(index=chosen).reset_index(drop=True), np.delete(dirty_y, chosen)
             if kind == "5 % of the rows twice":
                 twice = np.random.default_rng(11).choice(n, round(0.05 * n), replace=False)
                 train, dirty_y = (
@@ -429,42 +439,69 @@ WHOLE = {"a Cauchy column", "a log-normal column", "an id column", "a column of 
 
 
 def shown(*paths: str) -> None:
-    """By kind of dirt: shares of fits within the bounds, and the worst values, of one file or of two side by side."""
-    pieces = []
-    for path in paths:
-        data = pd.read_json(path, lines=True)
-        if "failed" not in data:
-            data["failed"] = np.nan
-        data["within"] = data["scale"].between(0.8, 1.25)
-        data["far"] = ~data["scale"].between(0.5, 2.0)
-        by = data.groupby("kind", sort=False)
-        table = pd.DataFrame(
-            {
-                "fits": by.size(),
-                "failed": by["failed"].count(),
-                "within": by["within"].mean(),
-                "lowest": by["scale"].min(),
-                "highest": by["scale"].max(),
-                "ratio": by["ratio"].median(),
-                "error": by["error"].apply(lambda v: np.exp(np.log(v).mean())),
-                "worst error": by["error"].max(),
-                "auc": by["auc"].apply(lambda v: np.exp(np.log(v).mean())),
-                "worst auc": by["auc"].max(),
-                "largest": by["largest"].max(),
-                "dirty error": by["dirty error"].max(),
-            }
-        )
-        pieces.append(table)
-        clean = data[~data["in_y"] & (data["kind"] != "none")]
-        print(
-            f"{path}: {len(data)} fits, {data['failed'].count()} failed, {data['seconds'].sum() / 60:.0f} core minutes of dirty fits; "
-            f"scale within 0.8 to 1.25: {data.loc[data['kind'] != 'none', 'within'].mean():.2%}, outside 0.5 to 2: {int(data['far'].sum())}; "
-            f"error at most 1.15: {(clean['error'] <= 1.15).mean():.2%}, auc: {(clean['auc'] <= 1.15).mean():.2%}, "
-            f"largest above 10: {int((data['largest'] > 10).sum())}, dirty error above 1.5: {int((data['dirty error'] > 1.5).sum())}"
-        )
+    """By kind of dirt: shares of fits within the bounds, and the worst values, of one file or of several one below the other."""
     with pd.option_context("display.width", 300, "display.max_rows", None, "display.max_columns", None):
-        for table in pieces:
-            print(table.map(lambda v: f"{v:.3g}").to_string())
+        for path in paths:
+            data = pd.read_json(path, lines=True)
+            data["failed"] = data["failed"].notna() if "failed" in data else False
+            dirty = data[~data["kind"].isin(CONTROLS)]
+            ruined = dirty["in_y"] & ~(dirty["error"] <= 1.15)
+            print(
+                f"{path}: {len(data)} fits, {data['failed'].sum()} failed, {data['seconds'].sum() / 60:.0f} core minutes of dirty fits"
+            )
+            print("\nscale within 0.8 to 1.25 of the clean model's, and the other bounds, by model")
+            parts = {
+                "all": dirty,
+                "dirt not in y": dirty[~dirty["in_y"]],
+                "dirt in y, error at most 1.15": dirty[dirty["in_y"] & ~ruined],
+                "dirt in y that ruins the regressor": dirty[ruined],
+                "no dirt, another seed or some rows less": data[data["kind"].isin(CONTROLS)],
+            }
+            rows = {}
+            for name, part in parts.items():
+                rows |= {(name, model): summary(own) for model, own in part.groupby("model", sort=False)}
+                rows[name, "together"] = summary(part)
+            print(pd.DataFrame(rows).T.to_string())
+            print("\nby kind of dirt")
+            by_kind = {kind: by(own) for kind, own in data.groupby("kind", sort=False)}
+            print(pd.DataFrame(by_kind).T.to_string(), end="\n\n")
+
+
+def summary(data: pd.DataFrame) -> dict[str, str]:
+    """How many fits are within the bounds, and mean expected over mean realised loss of the dirty models."""
+    return {
+        "fits": f"{len(data)}",
+        "within": f"{data['scale'].between(0.8, 1.25).mean():.1%}",
+        "outside 0.5 to 2": f"{(~data['scale'].between(0.5, 2.0)).sum()}",
+        "error above 1.15": f"{(data['error'] > 1.15).sum()}",
+        "auc above 1.15": f"{(data['auc'] > 1.15).sum()}",
+        "largest above 10": f"{(data['largest'] > 10).sum()}",
+        "dirty error above 1.5": f"{(data['dirty error'] > 1.5).sum()}",
+        "expected / realised, least": f"{data['ratio'].min():.2g}",
+        "median": f"{data['ratio'].median():.2f}",
+        "largest": f"{data['ratio'].max():.2g}",
+    }
+
+
+def by(data: pd.DataFrame) -> dict[str, str]:
+    def middle(name: str) -> str:
+        return f"{np.exp(np.log(data[name]).mean()):.3g}"
+
+    return {
+        "fits": f"{len(data)}",
+        "within": f"{data['scale'].between(0.8, 1.25).mean():.2f}",
+        "scale from": f"{data['scale'].min():.3g}",
+        "to": f"{data['scale'].max():.3g}",
+        "exp/real from": f"{data['ratio'].min():.3g}",
+        "median": f"{data['ratio'].median():.3g}",
+        "to ": f"{data['ratio'].max():.3g}",
+        "error": middle("error"),
+        "worst": f"{data['error'].max():.3g}",
+        "auc": middle("auc"),
+        "worst ": f"{data['auc'].max():.3g}",
+        "largest": f"{data['largest'].max():.3g}",
+        "dirty error": f"{data['dirty error'].max():.3g}",
+    }
 
 
 def main() -> None:
