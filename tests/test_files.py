@@ -19,7 +19,7 @@ import pytest
 from catboost import CatBoostRegressor
 from lightgbm import LGBMRegressor
 from safetensors.numpy import save_file
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import (
@@ -34,7 +34,7 @@ from sklearn.ensemble import (
 )
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import Lasso, LinearRegression, Ridge
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
@@ -531,6 +531,35 @@ def hostile(folder, mark):
         for part in parts.namelist():
             others.writestr(part, parts.read(part))
     yield "a good regressor, compressed", with_object(packed.getvalue())
+    lasso = Lasso(0.1).fit(X, y)  # what once crashed `load`
+    sparse = csr_matrix(lasso.coef_[None])
+    sparse.indices[-1] = 2**30
+    lasso.coef_ = sparse
+    yield "an index beyond a sparse matrix", with_object(skops.dumps(lasso))
+    stages = GradientBoostingRegressor(n_estimators=150, max_depth=1).fit(X, y)
+    stages.estimators_ = stages.estimators_.reshape(1, 150)
+    yield "stages side by side", with_object(skops.dumps(stages))
+    hot = make_pipeline(OneHotEncoder(handle_unknown="ignore"), Ridge()).fit(X.round(1), y)
+    hot[0]._n_features_outs = [10**6] * X.shape[1]
+    yield "more columns than there are", with_object(skops.dumps(hot))
+    vectors = SVR().fit(X, y)
+    vectors._dual_coef_ = vectors._dual_coef_[:, :2]
+    yield "fewer coefficients than vectors", with_object(skops.dumps(vectors))
+    unfolding = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(skops.dumps(lasso))) as parts, zipfile.ZipFile(unfolding, "w") as others:
+        for part in parts.namelist():
+            large = io.BytesIO()
+            np.savez_compressed(large, data=np.zeros(10**8))
+            others.writestr(part, large.getvalue() if part.endswith(".npz") else parts.read(part))
+    yield "an archive that unfolds within one that does not", with_object(unfolding.getvalue())
+    nested = {"__class__": "list", "__module__": "builtins", "__loader__": "ListNode", "content": [], "__id__": 0}
+    for depth in range(1, 45):
+        again = {"__loader__": "CachedNode", "__class__": "list", "__module__": "builtins", "__id__": depth - 1}
+        nested = nested | {"content": [nested, again], "__id__": depth}
+    links = io.BytesIO()
+    with zipfile.ZipFile(links, "w") as others:
+        others.writestr("schema.json", json.dumps(nested | {"protocol": 2, "_skops_version": "0.16.0"}))
+    yield "links to links to links", with_object(links.getvalue())
     for form in ("catboost", "lightgbm", "xgboost", "exec"):
         yield (
             f"{form}, not one",
@@ -541,12 +570,13 @@ def hostile(folder, mark):
 
 
 WATCH = """
-import json, sys, time
+import json, resource, sys, time
 import aleator
 from aleator import models
 import catboost, encodings.cp437, lightgbm, xgboost  # what is imported by right is imported before
 for path in sys.argv[1:3]:
     aleator.load(path)  # good ones
+used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 seen = []
 NEVER = ("pickle.find_class", "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "exec")
 sys.addaudithook(lambda event, args: seen.append(event) if event in NEVER else None)
@@ -560,6 +590,7 @@ for path in sys.argv[3:]:
     except (ValueError, OSError) as error:
         result = str(error)
     said[path] = [result, time.perf_counter() - began, list(seen)]
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) // 1024)
 print(json.dumps(said))
 """
 
@@ -576,7 +607,9 @@ def test_hostile_files_are_refused_and_nothing_is_executed(tmp_path):
     before = sorted(os.listdir(tmp_path))
     done = subprocess.run([sys.executable, "-c", WATCH, *good, *files], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
-    said = json.loads(done.stdout.splitlines()[-1])
+    *_, megabytes, last = done.stdout.splitlines()
+    assert int(megabytes) < 300
+    said = json.loads(last)
     for path, (result, _, seen) in said.items():
         assert result != "loaded", files[path]
         assert "\n" not in result.strip(), files[path]
