@@ -56,7 +56,7 @@ def commands(folder: Path) -> dict[str, tuple[list[str], Path]]:
 def started(arguments: list[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "aleator", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
 
@@ -95,10 +95,10 @@ def signalled(n: int, seed: int) -> Counter[str]:
     rng, count = np.random.default_rng(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        X = rng.normal(size=(1500, 6))
-        frame = pd.DataFrame(X, columns=list("abcdef")).assign(y=X[:, 0] + X[:, 1] * rng.normal(size=1500))
+        X = rng.normal(size=(600, 6))
+        frame = pd.DataFrame(X, columns=list("abcdef")).assign(y=X[:, 0] + X[:, 1] * rng.normal(size=600))
         frame.to_csv(folder / "table.csv", index=False)
-        pd.concat([frame] * 60).to_csv(folder / "long.csv", index=False)
+        pd.concat([frame] * 100).to_csv(folder / "long.csv", index=False)
         model = [
             "fit",
             str(folder / "table.csv"),
