@@ -57,6 +57,7 @@ def started(arguments: list[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "aleator", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs of a shell ignore it
     )  # fmt: skip
 
 
@@ -91,7 +92,7 @@ def meaning(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def signalled(n: int, seed: int) -> Counter[str]:
+def signalled(n: int, seed: int, sends: list[signal.Signals]) -> Counter[str]:
     rng, count = np.random.default_rng(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -117,7 +118,7 @@ def signalled(n: int, seed: int) -> Counter[str]:
             seconds[what], whole[what] = time.perf_counter() - began, meaning(file)
             print(f"{what}: {seconds[what]:.1f} s when it is left alone", flush=True)
         for k in range(n):
-            sent, what = SIGNALS[k % 3], list(whole)[(k // 3) % len(whole)]
+            sent, what = sends[k % len(sends)], list(whole)[(k // len(sends)) % len(whole)]
             arguments, file = commands(folder)[what]
             if file.exists() and rng.random() < 0.5:
                 file.unlink()
@@ -134,6 +135,7 @@ def signalled(n: int, seed: int) -> Counter[str]:
                 code = process.wait(30)
                 count[f"{sent.name}: slower than 2.5 s"] += time.monotonic() - began > 2.5
                 count[f"{sent.name} sent"] += 1
+                count[f"{sent.name}: ended by itself at that moment"] += code == 0
                 count[f"{sent.name}: another exit code"] += code not in (CODES[sent], -sent, 0)
             deadline = time.monotonic() + 5
             while alive(process.pid) and time.monotonic() < deadline:
@@ -200,11 +202,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--signals", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", default=[sent.name for sent in SIGNALS])
     asked = parser.parse_args()
     print(f"seed {asked.seed}", flush=True)
     rewritten(1000)
-    for name, number in sorted(signalled(asked.signals, asked.seed).items()):
-        print(f"{name:<35}{number}")
+    sends = [signal.Signals[name] for name in asked.only]
+    for name, number in sorted(signalled(asked.signals, asked.seed, sends).items()):
+        print(f"{name:<44}{number}")
 
 
 if __name__ == "__main__":
