@@ -67,7 +67,7 @@ def distributed(timeout: float = 60.0, backend: str | None = None) -> Iterator[W
     dist.init_process_group(backend or ("nccl" if cuda else "gloo"), timeout=timedelta(seconds=timeout))
     try:
         yield world()
-        dist.barrier()  # gloo aborts a process whose peer has left before it
+        dist.barrier()  # on a busy machine gloo may abort a process whose peer has left before it
     finally:
         dist.destroy_process_group()
 
