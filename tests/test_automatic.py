@@ -465,6 +465,7 @@ def test_members_are_judged_by_rows_they_have_not_seen(monkeypatch):
     X, y = table(80)
     for judges in (20, 1000):
         monkeypatch.setattr(recipe, "JUDGES", judges)
+        monkeypatch.setattr(recipe, "FIRST_JUDGES", min(judges, recipe.FIRST_JUDGES))
         monkeypatch.setattr(automatic, "_quantified", lambda settings, task, fit, held: fit)
         model = PairEnsemble(3)
         lesson = model._prepare(X, y, None)

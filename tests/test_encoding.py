@@ -3,6 +3,7 @@
 import datetime
 
 import numpy as np
+import onnxruntime
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
@@ -207,3 +208,39 @@ def test_one_of_two_texts_may_be_an_identifier_to_the_regressor(tmp_path):
     own = LossQuantifier(make_pipeline(make_column_transformer(("passthrough", ["x"])), Ridge()), n_members=1, epochs=2)
     with pytest.raises(ValueError, match="reads categories in a way of its own"):
         export_onnx(own.fit(table, y), tmp_path / "n.onnx")
+
+
+def test_a_cell_far_beyond_all_others_counts_as_missing():
+    """As if it had been missing, in fit and later; a table of numbers or one with text."""
+    rng = np.random.default_rng(0)
+    for rows in (3, 40):
+        for others in ({}, {"city": rng.choice(["Ulm", "Bonn"], 600)}):
+            table = pd.DataFrame({"size": rng.uniform(30, 200, 600), "age": rng.normal(size=600)} | others)
+            table.loc[: rows - 1, "size"] = np.nan
+            marked = table.fillna({"size": -999.0})
+            gaps, encoder = TableEncoder().fit(table), TableEncoder()
+            np.testing.assert_array_equal(encoder.fit_transform(marked), gaps.transform(table))
+            assert len(encoder.missing_) == (rows == 40)
+            np.testing.assert_array_equal(encoder.transform(marked[:5]), gaps.transform(table[:5]))
+            far = table.assign(size=-5000.0)[:5]
+            np.testing.assert_array_equal(encoder.transform(far), gaps.transform(table.assign(size=np.nan)[:5]))
+            assert (gaps.transform(far)[:, 0] == -5000).all()  # there it is only a number never seen
+
+
+def test_implausible_cells_in_a_file_and_as_onnx(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal((0, 50, 0), size=(300, 3))
+    y = X[:, 0] + rng.normal(size=300)
+    X[:20, 1], X[20:24, 2] = -999, 1e7
+    model = PairEnsemble(2, epochs=5, encoder=TableEncoder()).fit(X, y)
+    assert model.encoder_.width == 4
+    model.save(tmp_path / "m.aleator")
+    again = load(tmp_path / "m.aleator")
+    new = np.array([[0.0, -999, 0], [0, 50, 1e8], [0, np.nan, np.nan], [0, 50, -1e7], [1, 51, 1]])
+    np.testing.assert_array_equal(again.predict_loss(new), model.predict_loss(new))
+    export_onnx(model, tmp_path / "m.onnx")
+    predicted, expected = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(
+        ["prediction", "expected_loss"], {"X": new}
+    )
+    np.testing.assert_allclose(predicted, model.predict(new), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(expected, model.predict_loss(new), rtol=1e-5)

@@ -221,3 +221,30 @@ def test_absurd_targets_are_learned_as_plausible_ones():
     assert_array_equal(dirty.data.truth, y)  # what it is judged by
     assert clean.data.truth is None
     assert table(X, y, None, squared, True).scaling.y_spread > 1e6
+
+
+# ---------------------------------------------------------------- cells
+
+
+@pytest.mark.parametrize("mistake", [-999.0, 9999.0, 1e30, -1e6])
+@pytest.mark.parametrize("rows", [1, 5, 30])
+def test_a_cell_far_beyond_all_others_is_implausible(mistake, rows):
+    values = np.random.default_rng(0).uniform(30, 200, 600)
+    values[:rows] = mistake
+    low, high = robust.plausible_cells(values)
+    assert ((values < low) | (values > high)).sum() == rows
+    assert (low == -np.inf) == (mistake > 0)
+    assert (high == np.inf) == (mistake < 0)
+
+
+@pytest.mark.parametrize("draw", ["normal", "exponential", "lognormal", "uniform"])
+def test_clean_columns_have_no_implausible_cells(draw):
+    rng = np.random.default_rng(1)
+    for n in (30, 300, 3_000):
+        assert robust.plausible_cells(getattr(rng, draw)(size=n)) == (-np.inf, np.inf)
+
+
+def test_flags_constants_and_empty_columns_have_no_implausible_cells():
+    flag = np.zeros(500)
+    for values in (flag, np.r_[flag, 1.0], np.r_[flag, np.ones(40)], np.empty(0), np.ones(1)):
+        assert robust.plausible_cells(values) == (-np.inf, np.inf)

@@ -25,7 +25,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.validation import _check_method_params, check_is_fitted, has_fit_parameter
 
-from aleator.estimators.fitting import FOLDS
+from aleator.estimators import splits
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -179,12 +179,14 @@ def weight_parameter(regressor: Any) -> str:
 
 
 def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_params: dict[str, Any]) -> list[Fold]:
-    """The folds of a splitter, or of a number: then by chance, and equal rows are never told apart."""
+    """The folds of a splitter, or of a number: then at random, and equal rows are in one fold."""
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
-        present = np.ones(len(y), bool) if weight is None else weight > 0
-        if split_params.get("groups") is None:
-            return _random_folds(int(cv), _keys(X, y), present, seed)
-        return _by_groups(int(cv), split_params["groups"], present, seed)
+        present = np.flatnonzero(np.ones(len(y), bool) if weight is None else weight > 0)
+        keys = _keys(X, y)[present]
+        groups = split_params.get("groups")
+        if groups is None:
+            return _random_folds(int(cv), keys, present, seed)
+        return _by_groups(int(cv), splits.group_keys(keys, groups[present]), present, seed)
     split = check_cv(cv, y).split(X, y, **split_params)
     made = [(np.asarray(train), np.asarray(test)) for train, test in split]
     if not made:
@@ -198,53 +200,46 @@ def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_param
     return made
 
 
-def _random_folds(n_folds: int, keys: Rows, present: NDArray[np.bool_], seed: int) -> list[Fold]:
-    n_rows = int(present.sum())
-    if not 2 <= n_folds <= n_rows:
-        raise ValueError(f"cv={n_folds} must be at least 2 and at most the number of rows: n_samples={n_rows}.")
-    n_distinct = len(np.unique(keys[present]))
+def _random_folds(n_folds: int, keys: splits.Keys, present: Rows, seed: int) -> list[Fold]:
+    if not 2 <= n_folds <= len(present):
+        raise ValueError(f"cv={n_folds} must be at least 2 and at most the number of rows: n_samples={len(present)}.")
+    n_distinct = len(np.unique(keys))
     if n_distinct == 1:
-        raise ValueError(f"all {n_rows} rows of X and y are equal; cross-validation needs different ones.")
+        raise ValueError(f"all {len(present)} rows of X and y are equal; cross-validation needs different ones.")
     return _by_groups(min(n_folds, n_distinct), keys, present, seed)
 
 
-def _by_groups(n_folds: int, groups: NDArray[Any], present: NDArray[np.bool_], seed: int) -> list[Fold]:
-    """Whole groups by chance, in folds of about as many groups each; rows of weight zero are not looked at."""
-    names, member = np.unique(groups[present], return_inverse=True)
-    if not 2 <= n_folds <= len(names):
-        raise ValueError(f"cv={n_folds} must be at least 2 and at most the number of groups, {len(names)}.")
-    place = np.empty(len(names), np.int64)
-    place[np.random.default_rng([seed, 2]).permutation(len(names))] = np.arange(len(names)) % n_folds
-    rows, fold = np.flatnonzero(present), place[member]
+def _by_groups(n_folds: int, keys: splits.Keys, rows: Rows, seed: int) -> list[Fold]:
+    """Rows of one key together, in folds of about as many keys each."""
+    n_groups = len(np.unique(keys))
+    if not 2 <= n_folds <= n_groups:
+        raise ValueError(f"cv={n_folds} must be at least 2 and at most the number of groups, {n_groups}.")
+    fold = splits.folds(keys, n_folds, seed)
     return [(rows[fold != k], rows[fold == k]) for k in range(n_folds)]
 
 
-def _keys(X: Any, y: Floats) -> Rows:
-    """A number for each row, the same for equal rows of X and y: folds depend neither on copies nor on the order."""
-    target = pd.DataFrame(y.reshape(len(y), -1))
+def _keys(X: Any, y: Floats) -> splits.Keys:
+    """A key for each row, the same for equal rows of X and y; that of its place if its values have no hash."""
     try:
         table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X).reshape(len(y), -1))
-        hashes = [pd.util.hash_pandas_object(part, index=False).to_numpy() for part in (table, target)]
-    except (TypeError, ValueError):  # values that have no hash
-        return np.arange(len(y))
-    return np.asarray(np.unique(np.column_stack(hashes), axis=0, return_inverse=True)[1]).reshape(-1)
+        return splits.told_apart(splits.frame_keys(table), *y.reshape(len(y), -1).T)
+    except (TypeError, ValueError):
+        return np.arange(len(y), dtype=np.uint64)
 
 
 def held_out_together(oof: OutOfFold, X: Any, y: Floats, groups: NDArray[Any] | None, seed: int) -> NDArray[np.int64]:
     """Up to five parts of the predictions (k,) for the quantifiers to hold out in turn.
 
     Neighbouring folds are a part; a row predicted in several is in that of the first. Where there is but one fold,
-    whole groups are, or rows by chance. So what is never on both sides of the regressor's folds is not so here either.
+    whole groups are, or rows at random. So what is never on both sides of the regressor's folds is not so here either.
     """
     first = np.full(oof.rows.max() + 1, np.iinfo(np.int64).max)
     np.minimum.at(first, oof.rows, oof.fold)
     names, place = np.unique(first[oof.rows], return_inverse=True)
     if len(names) > 1:
-        return np.asarray(place * min(FOLDS, len(names)) // len(names))
-    keys = _keys(X, y) if groups is None else groups
-    names, place = np.unique(keys[oof.rows], return_inverse=True)
-    part = np.random.default_rng([seed, 3]).permutation(len(names)) % min(FOLDS, len(names))
-    return np.asarray(part[place])
+        return np.asarray(place * min(splits.FOLDS, len(names)) // len(names))
+    keys = _keys(X, y)[oof.rows]
+    return splits.folds(keys if groups is None else splits.group_keys(keys, groups[oof.rows]), splits.FOLDS, seed)
 
 
 def out_of_fold(

@@ -15,6 +15,9 @@ apart by what is in them:
 Categories of fewer than ten rows (`robust.rare`; fewer in small tables) are merged: they share one column, "other", if
 together they have ten, and else have none. A column of gaps is added from ten gaps on.
 
+A cell far beyond all others of its column, such as -999 or a number in a wrong unit, counts as missing
+(`robust.plausible_cells`).
+
 Standardisation comes later, with the network's.
 """
 
@@ -34,8 +37,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import FunctionTransformer, TargetEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from aleator.estimators import robust
-from aleator.estimators.fitting import FOLDS
+from aleator.estimators import robust, splits
 
 Floats = NDArray[np.float64]
 
@@ -74,6 +76,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     kinds_ : of each column: "number", "date", "few", "many", "text" or "id"; empty for a table of NumPy's numbers.
     medians_, missing_ : of the numbers in their order, of which a date is seven; the places of those with a column of
         gaps.
+    plausible_ : the ends (2, d) of these numbers; cells beyond count as missing. Infinite if there were none in `fit`.
     categories_, told_ : by the place of a column: its values; for one of many, what they tell.
     columns_ : for one of few, the column that each of its values sets, and behind them the one of a new value; -1 for
         none.
@@ -150,7 +153,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------ what is learned
 
     def _learn_numbers(self, values: Floats) -> None:
-        gaps = np.isnan(values)
+        known = (column[~np.isnan(column)] for column in values.T)
+        self.plausible_: Floats = np.array([robust.plausible_cells(column) for column in known]).reshape(-1, 2).T
+        values, gaps = self._without_mistakes(values)
         n_gaps = gaps.sum(axis=0)
         self.missing_ = np.flatnonzero((n_gaps > 0) & (n_gaps >= robust.rare(len(values))))
         filled = np.where(gaps.all(axis=0), 0.0, values)  # a column of gaps only is 0
@@ -170,6 +175,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             sizes = {name: len(self.categories_[name]) for name in self._columns("few")}
             self.columns_ = {name: np.append(np.arange(size), -1) for name, size in sizes.items()}
         return self.columns_
+
+    def _plausible_set(self) -> Floats:
+        """`plausible_`; for encoders from before there were any, all numbers are."""
+        if not hasattr(self, "plausible_"):
+            self.plausible_ = np.tile([[-np.inf], [np.inf]], len(self.medians_))
+        return self.plausible_
 
     def _learn_told(self, table: pd.DataFrame, y: Floats) -> dict[str, Told]:
         """The mean of y over the rows of each category, drawn towards the mean of all where they are few."""
@@ -198,10 +209,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _numbers(self, values: Floats) -> Floats:
         if values.shape[1] != len(self.medians_):
             raise ValueError(f"X has {values.shape[1]} columns, and in fit it had {len(self.medians_)}.")
-        gaps = np.isnan(values)
+        values, gaps = self._without_mistakes(values)
         if not gaps.any() and not len(self.missing_):
             return values
         return np.column_stack([np.where(gaps, self.medians_, values), gaps[:, self.missing_]])
+
+    def _without_mistakes(self, values: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """The numbers (n, d), NaN where a cell is missing or implausible, and where that is."""
+        low, high = self._plausible_set()
+        if np.isinf(low).all() and np.isinf(high).all():
+            return values, np.isnan(values)
+        values = np.where((values < low) | (values > high), np.nan, values)
+        return values, np.isnan(values)
 
     def _many(self, table: pd.DataFrame, told: dict[str, Told]) -> Floats:
         return np.column_stack(
@@ -229,7 +248,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "categories": self.categories_,
             "otherwise": {name: told.otherwise for name, told in self.told_.items()},
         }
-        arrays: dict[str, NDArray[Any]] = {"medians": self.medians_, "missing": self.missing_}
+        arrays: dict[str, NDArray[Any]] = {
+            "medians": self.medians_, "missing": self.missing_, "plausible": self._plausible_set()
+        }  # fmt: skip
         arrays |= {f"columns {name}": columns for name, columns in self._columns_set().items()}
         return facts, arrays | {f"told {name}": told.by_category for name, told in self.told_.items()}
 
@@ -239,6 +260,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoder.kinds_ = [str(kind) for kind in facts["kinds"]]
         encoder.categories_ = {str(name): [str(v) for v in values] for name, values in facts["categories"].items()}
         encoder.medians_, encoder.missing_ = arrays["medians"], arrays["missing"]
+        if "plausible" in arrays:
+            encoder.plausible_ = arrays["plausible"]
+        encoder._plausible_set()
         encoder.told_ = {
             name: Told(arrays[f"told {name}"], float(facts["otherwise"][name])) for name in encoder._columns("many")
         }
@@ -256,6 +280,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             set(self.kinds_) <= KINDS
             and (not self.kinds_ or n == len(self._columns("number", "date")))
             and self.medians_.dtype == np.float64 and self.medians_.ndim == 1 and np.isfinite(self.medians_).all()
+            and self.plausible_.dtype == np.float64 and self.plausible_.shape == (2, n)
+            and (self.plausible_[0] <= self.plausible_[1]).all()
             and self.missing_.dtype == np.int64 and self.missing_.ndim == 1
             and ((self.missing_ >= 0) & (self.missing_ < n)).all()
             and sorted(self.categories_) == sorted(self._columns("few", "many"))
@@ -274,11 +300,8 @@ def _n_columns(columns: NDArray[np.int64]) -> int:
 
 
 def _folds(table: pd.DataFrame, y: Floats) -> NDArray[np.int64]:
-    """A fold for each row, by the hash of what is in it: whatever the order of the rows is, it has no part in it."""
-    keys = pd.util.hash_pandas_object(table.assign(y=y), index=False).to_numpy()
-    fold = np.empty(len(keys), np.int64)
-    fold[np.argsort(keys, kind="stable")] = np.arange(len(keys)) % FOLDS
-    return fold
+    """A fold for each row, by its content."""
+    return splits.folds(splits.told_apart(splits.frame_keys(table), y), splits.FOLDS, 0)
 
 
 def _is_numeric(X: Any) -> bool:

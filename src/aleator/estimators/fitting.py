@@ -48,7 +48,6 @@ from aleator.losses import Loss
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-FOLDS = 5
 STEPS = 60_000  # at most so many steps when the number of epochs is found by cross-validation,
 FEWEST, MOST = 10, 1_000  # within these numbers of epochs
 GROWTH = 1.2  # epochs looked at: 1, 2, 3, ... and then each this many times the one before
@@ -374,21 +373,6 @@ def parts(rows: Rows, fold: NDArray[np.int64]) -> tuple[list[Rows], list[Rows]]:
     """The rows of each fold, and all others."""
     folds = np.unique(fold)
     return [rows[fold == k] for k in folds], [rows[fold != k] for k in folds]
-
-
-def random_folds(n: int, seed: int) -> NDArray[np.int64]:
-    """The fold, one of up to five, of each of `n` rows, by chance and as equal in size as can be."""
-    fold = np.empty(n, np.int64)
-    fold[np.random.default_rng([seed, 1]).permutation(n)] = np.arange(n) % min(FOLDS, n)
-    return fold
-
-
-def group_folds(groups: NDArray[Any], seed: int) -> NDArray[np.int64]:
-    """The fold, one of up to five, of each row, by chance for each group."""
-    names, member = np.unique(groups, return_inverse=True)
-    if len(names) < 2:
-        raise ValueError("all rows are of one group; to hold out one group in turn there must be at least two.")
-    return random_folds(len(names), seed)[member]
 
 
 def cooled(make_member: MakeMember, rows: Rows, seed: int, epochs: int) -> Member:

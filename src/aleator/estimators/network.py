@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags, _safe_indexing
 
 from aleator import engine, losses
-from aleator.estimators import automatic, encoding, fitting, recipe, saving
+from aleator.estimators import automatic, encoding, fitting, recipe, saving, splits
 from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.prediction import Readout
 from aleator.estimators.quantified import QuantifiedRegressor, numbered
@@ -139,15 +139,12 @@ class NetworkRegressor(QuantifiedRegressor):
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
         self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
         training = fitting.training(self, network, loss, head, len(learned.rows))
-        if groups is None:
-            group = np.arange(len(learned.rows))
-            fold = fitting.random_folds(len(learned.rows), seeds[0])
-        else:
-            group = groups_of_rows(
-                groups_of_rows(groups, len(y))[learned.rows], len(learned.rows)
-            )  # by their first rows
-            fold = fitting.group_folds(group, seeds[0])
-        return Lesson(learned, fold, group, training, seeds)
+        keys = splits.told_apart(splits.array_keys(X, learned.rows), *Y[learned.rows].T)
+        group = np.arange(len(learned.rows))
+        if groups is not None:
+            group = _several(groups_of_rows(groups, len(y))[learned.rows])
+            keys = splits.group_keys(keys, group)
+        return Lesson(learned, splits.folds(keys, splits.FOLDS, seeds[0]), group, training, seeds)
 
     def _learn_encoding(self, X: Any, y: Any, sample_weight: Any, groups: Any, seed: int) -> Floats:
         """The table as the encoder, fitted to it, turns it into numbers."""
@@ -156,7 +153,10 @@ class NetworkRegressor(QuantifiedRegressor):
         if not hasattr(self, "n_features_in_") and np.ndim(X) == 2:
             self.n_features_in_ = int(np.shape(X)[1])
         Y = columns(targets(y, n_rows))
-        fold = None if groups is None else fitting.group_folds(groups_of_rows(groups, n_rows), seed)
+        fold = None
+        if groups is not None:
+            keys = splits.group_keys(splits.array_keys(Y, np.arange(n_rows)), _several(groups_of_rows(groups, n_rows)))
+            fold = splits.folds(keys, splits.FOLDS, seed)
         if sample_weight is None or np.shape(sample_weight) != (n_rows,) or (np.asarray(sample_weight) != 0).all():
             self.encoder_, encoded = encoding.learned(self.encoder, X, _mixed(Y), fold)
             return _with_columns(encoded)
@@ -299,6 +299,12 @@ class NetworkRegressor(QuantifiedRegressor):
             return [read.outputs(self.params_[0], X, reach[0])]
         with ThreadPoolExecutor(fitting.threads(self.n_jobs)) as pool:
             return list(pool.map(lambda params, held: read.outputs(params, X, held), self.params_, reach))
+
+
+def _several(groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    if (groups == groups[0]).all():
+        raise ValueError("all rows are of one group; to hold out one group in turn there must be at least two.")
+    return groups
 
 
 def _with_columns(encoded: Floats) -> Floats:

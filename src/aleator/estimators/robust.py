@@ -48,6 +48,28 @@ def tail_ends(values: Floats, weight: Floats | None) -> tuple[float, float] | No
     by a factor of two. A sentinel, or a wrong unit, is a leap: the tail ends before it. Where many rows share the
     middle value, the steps are those of all others.
     """
+    found = _tails(values, weight)
+    if found is None:
+        return None
+    middle, (below, above), _ = found
+    return middle - below, middle + above
+
+
+def plausible_cells(values: Floats) -> tuple[float, float]:
+    """The ends beyond which a cell of a column is taken for a mistake, infinite where the tail is not torn.
+
+    They are twice as far from the middle as the tail reaches.
+    """
+    found = _tails(values, None) if len(values) else None
+    if found is None:
+        return -math.inf, math.inf
+    middle, (below, above), first = found
+    low, high = middle - REACH * max(below, first), middle + REACH * max(above, first)
+    return low if (values < low).any() else -math.inf, high if (values > high).any() else math.inf
+
+
+def _tails(values: Floats, weight: Floats | None) -> tuple[float, tuple[float, float], float] | None:
+    """The middle of a column, how far its tails reach below and above it, and the longer of their first steps."""
     (middle,) = quantiles(values, weight, (0.5,))
     weights = np.ones(len(values)) if weight is None else weight
     others, total = values != middle, float(weights.sum())
@@ -63,7 +85,7 @@ def tail_ends(values: Floats, weight: Floats | None) -> tuple[float, float] | No
     reached = [np.maximum(quantiles(side, own, levels), 0.0) for side in (-far, far)]
     first = max(side[0] for side in reached)  # a side with few rows is measured by the other
     below, above = (_end(side, first) for side in reached)
-    return middle - below, middle + above
+    return middle, (below, above), float(first)
 
 
 def _end(reached: Floats, first: float) -> float:

@@ -275,7 +275,10 @@ def _places(encoder: TableEncoder, rows: Rows, name: str) -> Value:
 
 
 def _filled(encoder: TableEncoder, numbers: Value) -> Value:
-    """Numbers as they are; the median where one is missing, and a column that says so."""
+    """Numbers as they are; the median where one is missing or implausible, and a column that says so."""
+    low, high = encoder._plausible_set()
+    numbers = where(numbers < low, np.nan, numbers) if np.isfinite(low).any() else numbers
+    numbers = where(numbers > high, np.nan, numbers) if np.isfinite(high).any() else numbers
     gaps = isnan(numbers)
     filled = where(gaps, encoder.medians_, numbers)
     return beside(filled, take(cast(gaps, np.float64), encoder.missing_)) if len(encoder.missing_) else filled

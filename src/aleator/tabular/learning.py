@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from aleator import losses, metrics
-from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder, fitting
+from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder, splits
 from aleator.names import suggestion
 from aleator.tables import Schema, Source, infer
 from aleator.tabular.advice import checked, refuse_unreliable, warnings_of, without_target
@@ -223,7 +223,7 @@ def candidate(name: str, request: Request, n_rows: int) -> Any:
         return PairEnsemble(**given, encoder=TableEncoder())
     regressor = _boosting(request) if name == "boosting" else _forest(request)
     # out-of-fold losses are those of a regressor with fewer rows: with few of them take more folds
-    folds = 20 if n_rows < 500 else 10 if n_rows < 2000 else fitting.FOLDS
+    folds = 20 if n_rows < 500 else 10 if n_rows < 2000 else splits.FOLDS
     return LossQuantifier(make_pipeline(TableEncoder(), regressor), cv=min(folds, n_rows // 2), **given)
 
 
@@ -264,7 +264,7 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
         say(f"comparing {', '.join(names)}: fitting {name}")
         model = candidate(name, request, len(X))
         if isinstance(model, LossQuantifier):
-            model.set_params(cv=min(model.cv, fitting.FOLDS))  # as many as the ensemble leaves out: all learn alike
+            model.set_params(cv=min(model.cv, splits.FOLDS))  # as many as the ensemble leaves out: all learn alike
         models[name] = _fitted(model, X, y, groups)
         judged = models[name].out_of_fold_
         curve = metrics.rejection_curve(judged["loss"], 0.0 * judged["loss"], judged["expected_loss"], "mae")
@@ -273,7 +273,7 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
     table = pd.DataFrame.from_dict(rows, orient="index").sort_values("rejection_auc", kind="stable")
     best = str(table.index[0])
     again = candidate(best, request, len(X))
-    if isinstance(again, LossQuantifier) and again.cv > fitting.FOLDS:
+    if isinstance(again, LossQuantifier) and again.cv > splits.FOLDS:
         say(f"fitting {best} with more folds")
         return table, _fitted(again, X, y, groups)
     return table, models[best]

@@ -1,0 +1,73 @@
+"""Which rows are held out together: hashes of rows, and folds.
+
+A row's fold follows from a hash of its content and the random seed. So equal rows share a fold, the order of the rows
+does not matter, and a table with a few rows changed, added or removed has nearly the same folds: sorted by their
+hashes, the rows are cut into parts of equal size.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aleator.estimators.table import ROWS_AT_A_TIME
+
+Keys = NDArray[np.uint64]
+Folds = NDArray[np.int64]
+Rows = NDArray[np.int64]
+
+FOLDS = 5
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, as in splitmix64
+
+
+def folds(keys: Keys, n_folds: int, seed: int) -> Folds:
+    """The fold of each row (n,), at random; rows of one key share a fold, and folds have about as many keys each."""
+    distinct, place = np.unique(keys, return_inverse=True)
+    order = np.argsort(_mixed(distinct ^ _mixed(np.array([seed % 2**64], np.uint64))), kind="stable")
+    fold = np.empty(len(distinct), np.int64)
+    fold[order] = np.arange(len(distinct)) * min(n_folds, len(distinct)) // len(distinct)
+    return fold[place.reshape(-1)]
+
+
+def array_keys(X: NDArray[np.floating], rows: Rows) -> Keys:
+    """A hash of each of these `rows` of numbers; 0 and -0 are equal, and so are float32 and float64."""
+    factors = _mixed(_STEP * np.arange(1, X.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    keys = np.empty(len(rows), np.uint64)
+    for lo in range(0, len(rows), ROWS_AT_A_TIME):
+        values = X[rows[lo : lo + ROWS_AT_A_TIME]].astype(np.float64) + 0.0
+        keys[lo : lo + ROWS_AT_A_TIME] = _mixed(values.view(np.uint64)) @ factors  # modulo 2^64
+    return keys
+
+
+def frame_keys(table: pd.DataFrame) -> Keys:
+    """A hash of each row of a frame; a TypeError or ValueError if it holds values that have none."""
+    return np.asarray(pd.util.hash_pandas_object(table, index=False), np.uint64)
+
+
+def told_apart(keys: Keys, *columns: NDArray[Any]) -> Keys:
+    """Keys in which rows of one key differ if their values in further columns do, by rank, so that no unit matters."""
+    order = np.lexsort((*columns[::-1], keys))
+    same_key = np.diff(keys[order]) == 0
+    same_row = same_key & np.all([column[order][1:] == column[order][:-1] for column in columns], axis=0)
+    place = np.concatenate([[0], np.cumsum(~same_row)])  # of distinct rows
+    first = np.concatenate([[0], np.where(same_key, 0, place[1:])])  # of each key
+    ranks = np.empty(len(keys), np.uint64)
+    ranks[order] = place - np.maximum.accumulate(first)
+    return keys + _STEP * ranks
+
+
+def group_keys(keys: Keys, groups: NDArray[Any]) -> Keys:
+    """For each row the key of its group: the least of the group's rows, so that names of groups do not matter."""
+    _, group = np.unique(groups, return_inverse=True)
+    least = np.full(group.max() + 1, np.iinfo(np.uint64).max, np.uint64)
+    np.minimum.at(least, group, keys)
+    return told_apart(least, np.arange(len(least)))[group]
+
+
+def _mixed(values: Keys) -> Keys:
+    """Bits well mixed: the finaliser of splitmix64."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
