@@ -141,18 +141,18 @@ def test_weights_that_do_not_fit_the_network_are_refused(path):
     PairRegressor(epochs=2).fit(X, y).save(path)
     facts, arrays = bundle.read(path)
     bundle.write(path, facts, arrays | {"params_": arrays["params_"][:, :-1]})
-    with pytest.raises(ValueError, match="does not fit together"):
+    with pytest.raises(ValueError, match="params_ must have the shape"):
         aleator.load(path)
     bundle.write(path, facts, arrays | {"params_": arrays["params_"] * np.float32("nan")})
-    with pytest.raises(ValueError, match="missing or not finite"):
+    with pytest.raises(ValueError, match="params_ contains NaN"):
         aleator.load(path)
     facts["params"]["hidden"] = [10**6]
     bundle.write(path, facts, arrays)
-    with pytest.raises(ValueError, match="does not fit together"):
+    with pytest.raises(ValueError, match="params_ must have the shape"):
         aleator.load(path)
     facts.pop("params")
     bundle.write(path, facts, arrays)
-    with pytest.raises(ValueError, match="incomplete"):
+    with pytest.raises(ValueError, match="the value params is missing"):
         aleator.load(path)
 
 
@@ -301,7 +301,7 @@ def test_shapes_of_a_quantifier_are_checked(path):
     facts, arrays = bundle.read(path)
     for name in ("params", "reach", "lams", "unit", "x_mean", "loss_scale_", "encoder/medians"):
         bundle.write(path, facts, arrays | {name: arrays[name][..., :-1].copy()})
-        with pytest.raises(ValueError, match="does not fit together|incomplete"):
+        with pytest.raises(ValueError, match="corrupt model file|incomplete"):
             aleator.load(path)
 
 
@@ -390,11 +390,11 @@ def test_encoders_that_do_not_fit_together_are_refused(path):
         {"form": "exec"},
     ):
         bundle.write(path, facts | {"encoder": encoder | change}, arrays)
-        with pytest.raises(ValueError, match="fit together|incomplete|does not know"):
+        with pytest.raises(ValueError, match="corrupt model file|incomplete|does not know"):
             aleator.load(path).predict(table)
     for name in ("encoder/missing", "encoder/medians"):
         bundle.write(path, facts, arrays | {name: np.arange(9)})
-        with pytest.raises(ValueError, match="does not fit together"):
+        with pytest.raises(ValueError, match="corrupt model file"):
             aleator.load(path)
 
 

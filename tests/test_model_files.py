@@ -52,9 +52,10 @@ from sklearn.svm import SVR, LinearSVR, NuSVR
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 import aleator
-from aleator import LossQuantifier, TableEncoder, bundle
+from aleator import LossQuantifier, PairEnsemble, TableEncoder, bundle, load
 from aleator.model_files import schema
 from aleator.model_files.records import UnstorableError, flattened, nested, plain, restored
+from aleator.model_files.schema import Array
 from aleator.model_files.scikit_learn import KINDS, rebuilt, record
 
 rng = np.random.default_rng(0)
@@ -373,3 +374,44 @@ def test_arrays_that_belong_to_nothing_are_refused(tmp_path):
     bundle.write(tmp_path / "m", facts, arrays | {"estimator/more": np.zeros(3)})
     with pytest.raises(ValueError, match="unexpected arrays in a Ridge"):
         aleator.load(tmp_path / "m")
+
+
+# ---------------------------------------------------------------- layouts
+
+
+def test_an_array_that_must_rise():
+    spec = Array(("f8",), ((2, "outputs"),), rising=0)
+    spec.check("limits", np.array([[1.0, 2.0], [1.0, 3.0]]), {})
+    with pytest.raises(ValueError, match="limits must rise along its axis 0"):
+        spec.check("limits", np.array([[1.0, 2.0], [2.0, 1.0]]), {})
+    along = Array(("f8",), (("members", 2),), rising=1)
+    along.check("reach", np.array([[3.0, 4.0], [1.0, 2.0]]), {})
+    with pytest.raises(ValueError, match="axis 1"):
+        along.check("reach", np.array([[3.0, 4.0], [2.0, 1.0]]), {})
+
+
+@pytest.mark.parametrize(
+    "model", [PairEnsemble(2, epochs=2), LossQuantifier(Ridge(), n_members=1)], ids=["pairs", "given"]
+)
+def test_only_what_the_layout_lists_is_in_a_file(model, tmp_path):
+    """Whatever is added or missing is refused by reader and writer alike."""
+    path = tmp_path / "m.aleator"
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model.fit(X, X[:, 0]).save(path)
+    facts, arrays = bundle.read(path)
+    for name in arrays:
+        spec = model._layout.arrays.get(name)
+        if spec is not None and not spec.optional:
+            bundle.write(path, facts, {other: values for other, values in arrays.items() if other != name})
+            with pytest.raises(ValueError, match=f"{name}"):
+                load(path)
+    bundle.write(path, facts, arrays | {"more": np.zeros(3)})
+    with pytest.raises(ValueError, match="the array 'more' is not expected"):
+        load(path)
+    bundle.write(path, facts | {"more": 1}, arrays)
+    with pytest.raises(ValueError, match="the value 'more' is not expected"):
+        load(path)
+    model.loss_scale_ = -model.loss_scale_
+    with pytest.raises(ValueError, match="loss_scale_ must lie between 0 and inf"):
+        model.save(tmp_path / "n.aleator")
+    assert not (tmp_path / "n.aleator").exists()

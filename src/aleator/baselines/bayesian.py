@@ -1,7 +1,7 @@
 """What SVGD and PBP have in common: a posterior over the weights of a network, learned from a weighted set of rows."""
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,18 @@ class BayesianRegressor(QuantifiedRegressor):
 
     loss: str | Loss
     scaling: str
+    learned: ClassVar[tuple[str, ...]]  # arrays that training leaves behind
 
     @abstractmethod
     def _train(self, learned: Table, total: float) -> HeldOut | None:
-        """Learn from the table, whose rows stand for `total` observations; leaves the arrays of `_learned` behind.
+        """Learn from the table, whose rows stand for `total` observations; leaves the arrays `learned` behind.
 
         Returns what it says of rows it did not learn from, if there are any.
         """
 
     @abstractmethod
-    def _learned(self) -> dict[str, tuple[Any, tuple[int, ...]]]:
-        """Type and shape of each array that training leaves behind."""
+    def _file_sizes(self) -> dict[str, int]:
+        """The sizes in the model file's layout that parameters determine."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and y (n,) or (n, m).
@@ -63,19 +64,17 @@ class BayesianRegressor(QuantifiedRegressor):
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
         facts, arrays = saving.pack(self, self.settings_)
-        arrays |= {name: getattr(self, name) for name in (*self._learned(), "loss_scale_")}
+        arrays |= {name: getattr(self, name) for name in (*self.learned, "loss_scale_")}
         return facts, arrays | saving.pack_scaling(self.scaling_)
 
     @classmethod
     def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Any:
         model = saving.unpack(cls, facts, arrays)
         heads.likelihood(losses.get(model.loss))
-        model.scaling_ = saving.unpack_scaling(arrays, model.n_outputs_)
-        model.n_features_in_ = len(model.scaling_.x_mean)
-        shapes = model._learned() | {"loss_scale_": (np.float64, (model.n_outputs_,))}
-        saving.check_shapes({name: (arrays[name], *shape) for name, shape in shapes.items()})
-        for name in (*model._learned(), "loss_scale_"):
-            if not np.isfinite(arrays[name]).all():
-                raise ValueError(f"the model file does not fit together: {name} is not finite.")
+        model.scaling_ = saving.unpack_scaling(arrays)
+        D, M = len(model.scaling_.x_mean), model.n_outputs_
+        model.n_features_in_ = D
+        model._layout.check_arrays(arrays, {"outputs": M, "losses": M, "inputs": D} | model._file_sizes())
+        for name in (*model.learned, "loss_scale_"):
             setattr(model, name, arrays[name])
         return model

@@ -16,7 +16,7 @@ on held-out rows instead.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from aleator.estimators.settings import RegressorSettings
 from aleator.heads import HEADS, Head
 from aleator.losses import Loss
 from aleator.mixtures import Parts
+from aleator.model_files import layout
 
 Floats = NDArray[np.float64]
 
@@ -66,6 +67,7 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
     noise: str = "held-out"
     length_scale: float = 1.0
     dropout: float = 0.1
+    _layout: ClassVar[layout.Layout] = layout.DROPOUT
 
     def _head(self) -> Head:
         heads.likelihood(losses.get(self.loss))  # refuses what has no noise model
@@ -177,12 +179,6 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
     def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Any:
         model = saving.unpack_network(cls, facts, arrays)
         model.noise_, model.masks_ = arrays["noise_"], arrays["masks_"]
-        saving.check_shapes(
-            {
-                "noise_": (model.noise_, np.float64, (model.n_outputs_,)),
-                "masks_": (model.masks_, np.bool_, (model.n_passes, sum(model.hidden))),
-            }
-        )
-        if not (model.noise_ >= 0).all():
-            raise ValueError("the model file does not fit together: the noise in it is negative, or no number.")
+        if model.masks_.shape != (model.n_passes, sum(model.hidden)):
+            raise ValueError("corrupt model file: masks_ must have a row for each pass and a column for each unit.")
         return model

@@ -33,7 +33,7 @@ and moves a and b by w times what (3) would.
 import itertools
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -46,6 +46,7 @@ from aleator.estimators import fitting
 from aleator.estimators.reading import new_rows
 from aleator.estimators.table import Table
 from aleator.losses import Loss
+from aleator.model_files import layout
 
 Floats = NDArray[np.float64]
 
@@ -289,6 +290,8 @@ class PBPRegressor(BayesianRegressor):
     scaling: str = "robust"
     random_state: Any = 0
     verbose: bool = False
+    _layout: ClassVar[layout.Layout] = layout.PBP
+    learned: ClassVar[tuple[str, ...]] = ("weight_mean_", "weight_variance_", "noise_precision_", "weight_precision_")
 
     def _train(self, learned: Table, total: float) -> None:
         if self.epochs is None:
@@ -323,14 +326,8 @@ class PBPRegressor(BayesianRegressor):
     def _sizes(self) -> NDArray[np.int64]:
         return np.array([self.n_features_in_, *self.settings_["hidden"], self.n_outputs_], np.int64)
 
-    def _learned(self) -> dict[str, tuple[Any, tuple[int, ...]]]:
-        P = sum((int(I) + 1) * int(U) for I, U in itertools.pairwise(self._sizes()))
-        return {
-            "weight_mean_": (np.float64, (P,)),
-            "weight_variance_": (np.float64, (P,)),
-            "noise_precision_": (np.float64, (self.n_outputs_, 2)),
-            "weight_precision_": (np.float64, (2,)),
-        }
+    def _file_sizes(self) -> dict[str, int]:
+        return {"weights": sum((int(I) + 1) * int(U) for I, U in itertools.pairwise(self._sizes()))}
 
     # ------------------------------------------------------------ predict
 
@@ -354,8 +351,8 @@ class PBPRegressor(BayesianRegressor):
     def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Any:
         model = super()._unpacked(facts, arrays)
         a, b = model.noise_precision_.T
-        if not ((model.weight_variance_ > 0).all() and (a > 1).all() and (b > 0).all()):
-            raise ValueError("the model file does not fit together: a variance in it is not positive.")
+        if not ((a > 1).all() and (b > 0).all()):
+            raise ValueError("corrupt model file: noise_precision_ must be a gamma distribution with a mean of 1/x.")
         return model
 
 

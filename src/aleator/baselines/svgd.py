@@ -17,7 +17,7 @@ Prediction: the mean over particles; the aleatoric part is the mean of 1/gamma, 
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -34,6 +34,7 @@ from aleator.estimators.table import Table
 from aleator.heads import HEADS
 from aleator.losses import Loss
 from aleator.mixtures import Parts
+from aleator.model_files import layout
 
 Floats = NDArray[np.float64]
 kernel = jit(nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
@@ -229,6 +230,8 @@ class SVGDRegressor(BayesianRegressor):
     scaling: str = "robust"
     random_state: Any = 0
     verbose: bool = False
+    _layout: ClassVar[layout.Layout] = layout.SVGD
+    learned: ClassVar[tuple[str, ...]] = ("params_", "noise_")
 
     def _train(self, learned: Table, total: float) -> HeldOut | None:
         if callable(self.learning_rate):
@@ -294,12 +297,8 @@ class SVGDRegressor(BayesianRegressor):
         each = [np.average(loss(Y, mu), axis=0, weights=weight) for mu in self._particles(learned.data.X[held])]
         return np.array(each)
 
-    def _learned(self) -> dict[str, tuple[Any, tuple[int, ...]]]:
-        M = self.settings_["n_particles"]
-        return {
-            "params_": (np.float32, (M, self._network().n_params)),
-            "noise_": (np.float64, (M, self.n_outputs_)),
-        }
+    def _file_sizes(self) -> dict[str, int]:
+        return {"particles": self.settings_["n_particles"], "weights": self._network().n_params}
 
     # ------------------------------------------------------------ predict
 
@@ -320,8 +319,6 @@ class SVGDRegressor(BayesianRegressor):
     def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Any:
         model = super()._unpacked(facts, arrays)
         model.network_ = model._network()
-        if not (model.noise_ >= 0).all():
-            raise ValueError("the model file does not fit together: the noise in it is negative.")
         return model
 
 

@@ -38,6 +38,7 @@ from sklearn.preprocessing import FunctionTransformer, TargetEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from aleator.estimators import robust, splits
+from aleator.model_files import layout
 
 Floats = NDArray[np.float64]
 
@@ -256,6 +257,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        layout.ENCODER.check_values(facts)
         encoder = cls()
         encoder.kinds_ = [str(kind) for kind in facts["kinds"]]
         encoder.categories_ = {str(name): [str(v) for v in values] for name, values in facts["categories"].items()}
@@ -275,15 +277,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check(self) -> None:
         """Whether what was read from a file fits together."""
+        layout.ENCODER.check_arrays(
+            {"medians": self.medians_, "missing": self.missing_, "plausible": self.plausible_}, {}
+        )
         n, told = len(self.medians_), self.told_.items()
         fine = (
             set(self.kinds_) <= KINDS
             and (not self.kinds_ or n == len(self._columns("number", "date")))
-            and self.medians_.dtype == np.float64 and self.medians_.ndim == 1 and np.isfinite(self.medians_).all()
-            and self.plausible_.dtype == np.float64 and self.plausible_.shape == (2, n)
-            and (self.plausible_[0] <= self.plausible_[1]).all()
-            and self.missing_.dtype == np.int64 and self.missing_.ndim == 1
-            and ((self.missing_ >= 0) & (self.missing_ < n)).all()
+            and (self.missing_ < n).all()
             and sorted(self.categories_) == sorted(self._columns("few", "many"))
             and all(len(set(values)) == len(values) for values in self.categories_.values())
             and all(columns.dtype == np.int64 and columns.shape == (len(self.categories_[name]) + 1,)
@@ -292,7 +293,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     and np.isfinite([*t.by_category, t.otherwise]).all() for name, t in told)
         )  # fmt: skip
         if not fine:
-            raise ValueError("the model file does not fit together: its encoder makes no sense.")
+            raise ValueError("corrupt model file: kinds, categories and arrays of its encoder disagree.")
 
 
 def _n_columns(columns: NDArray[np.int64]) -> int:

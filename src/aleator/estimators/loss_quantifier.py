@@ -9,7 +9,7 @@ import numbers
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,7 @@ from aleator.estimators.reading import any_rows, check_parameters, columns, targ
 from aleator.estimators.settings import Lam, NetworkSettings, Schedule
 from aleator.estimators.table import ROWS_AT_A_TIME
 from aleator.losses import Cost, Loss
+from aleator.model_files import layout
 
 Floats = NDArray[np.float64]
 
@@ -104,6 +105,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
     rescale: bool = True
     learning_rate: Schedule = recipe.GIVEN_RATE
     l2: float = recipe.GIVEN_L2
+    _layout: ClassVar[layout.Layout] = layout.QUANTIFIER
 
     # ------------------------------------------------------------ fit
 

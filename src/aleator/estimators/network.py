@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,7 @@ from aleator.estimators.table import Table, framed, table
 from aleator.estimators.task import Task
 from aleator.heads import Head
 from aleator.losses import Loss
+from aleator.model_files import layout
 
 Floats = NDArray[np.float64]
 RESOLUTION = 1e-6  # spreads of y: networks compute in float32, and closer predictions are not told apart
@@ -70,6 +71,7 @@ class NetworkRegressor(QuantifiedRegressor):
     n_members: int = 1  # a parameter of ensembles
     judges: int | None = None
     encoder: Any = None  # a parameter of pairs
+    _layout: ClassVar[layout.Layout] = layout.NETWORK
 
     @abstractmethod
     def _head(self) -> Head:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from aleator.estimators.held_out import HeldOut, UnreliableWarning
 from aleator.estimators.prediction import Prediction
 from aleator.estimators.reading import columns, number, targets
 from aleator.losses import Cost, Loss
+from aleator.model_files.layout import Layout
 from aleator.names import suggestion
 
 Floats = NDArray[np.float64]
@@ -31,6 +32,8 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     A fitted one has `n_outputs_`, `y_is_1d_`, `loss_scale_` (Q,), and may have `loss_limits_` (2, Q), `check_`,
     `corrections_` (Q of them) and sorted `scores_` (n, Q), where Q is 1 or the number of outputs.
     """
+
+    _layout: ClassVar[Layout]  # of its model file
 
     @abstractmethod
     def _means(self, X: Any) -> Floats:

@@ -11,7 +11,6 @@ import pandas as pd
 from aleator import bundle, couplings, losses
 from aleator.bundle import Arrays
 from aleator.couplings import COUPLINGS, Coupling
-from aleator.engine.kernels import FARTHEST
 from aleator.estimators import saving_objects
 from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.held_out import QUANTIFIERS, Check
@@ -19,6 +18,7 @@ from aleator.estimators.reading import check_parameters
 from aleator.estimators.recalibration import Correction
 from aleator.estimators.table import Scaling, Units
 from aleator.losses import Loss
+from aleator.model_files.schema import Sizes
 
 Facts = dict[str, Any]
 
@@ -35,7 +35,16 @@ def save(model: Any, path: str | PathLike[str], key: bytes | None = None) -> Non
 def packed(model: Any) -> tuple[Facts, Arrays]:
     """A fitted estimator as the facts and arrays of a file."""
     facts, arrays = model._packed()
-    return {"kind": type(model).__name__, "written_by": _versions(), **facts}, arrays
+    facts = {"kind": type(model).__name__, "written_by": _versions(), **facts}
+    model._layout.check_values(facts)
+    model._layout.check_arrays(arrays, sizes_of(model))
+    return facts, arrays
+
+
+def sizes_of(model: Any) -> Sizes:
+    """The sizes that a fitted estimator's parameters determine."""
+    losses = len(model.loss_scale_) if hasattr(model, "loss_scale_") else 0
+    return {"outputs": model.n_outputs_, "losses": losses}
 
 
 def _versions() -> dict[str, str]:
@@ -75,6 +84,7 @@ def made(facts: Facts, arrays: Arrays, kinds: dict[str, type[Any]], estimator: A
     inner = facts.get("estimator")
     if estimator is None and inner is not None and inner["form"] == "aleator":
         estimator = made(inner, within("estimator", arrays), kinds)
+    kinds[kind]._layout.check_values(facts)
     model = kinds[kind]._unpacked(facts, arrays, **({} if estimator is None else {"estimator": estimator}))
     _check_units(model)
     return model
@@ -127,7 +137,9 @@ def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
     if "scaling" in kind.__dataclass_fields__:  # files from before there was a choice
         params.setdefault("scaling", "standard")
     if len(params.get("hidden", ())) > MOST_LAYERS:
-        raise ValueError(f"the model file does not fit together: it tells of {len(params['hidden']):,} layers.")
+        raise ValueError(
+            f"corrupt model file: a network has {len(params['hidden']):,} layers; at most {MOST_LAYERS:,} are read."
+        )
     model = kind(**params | others)
     check_parameters(model)
     losses.measured(model.loss)
@@ -136,28 +148,18 @@ def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
     model.settings_ = model.get_params(deep=False)
     model.history_ = pd.DataFrame(arrays["history"], columns=facts["history"]).astype({"member": int, "epoch": int})
     model.y_is_1d_, model.n_outputs_ = facts["y_is_1d"], facts["n_outputs"]
-    if not (type(model.n_outputs_) is int and model.n_outputs_ >= 1 and type(model.y_is_1d_) is bool):
-        raise ValueError("the model file does not fit together: the shape of y in it makes no sense.")
     if facts["feature_names"]:
         model.feature_names_in_ = np.array(facts["feature_names"], dtype=object)
     if "scores_" in arrays:
         model.scores_ = arrays["scores_"]
-        check_shapes({"scores_": (model.scores_, np.float64, (len(model.scores_), model.n_outputs_))})
-        if not (model.scores_[:-1] <= model.scores_[1:]).all() or np.isnan(model.scores_).any():
-            raise ValueError("corrupt model file: scores_ must be sorted.")
     if "loss_limits_" in arrays:
         model.loss_limits_ = arrays["loss_limits_"]
-        low, high = model.loss_limits_
-        check_shapes({"loss_limits_": (model.loss_limits_, np.float64, (2, len(arrays["loss_scale_"])))})
-        if not ((low >= 0) & (low <= high) & np.isfinite(low)).all() or np.isnan(high).any():
-            raise ValueError("corrupt model file: loss_limits_ must be two rising numbers >= 0 for each output.")
+        if not np.isfinite(model.loss_limits_[0]).all():
+            raise ValueError("corrupt model file: the least expected loss in loss_limits_ must be finite.")
     if "check" in facts:
         model.check_ = _unpack_check(facts["check"], arrays["check groups"], len(arrays["loss_scale_"]))
     if "correction 0" in arrays:
-        knots = [arrays[f"correction {k}"] for k in range(len(arrays["loss_scale_"]))]
-        check_shapes({f"correction {k}": (knot, np.float64, (2, knot.shape[-1])) for k, knot in enumerate(knots)})
-        check_positive({f"correction {k}": knot for k, knot in enumerate(knots)})
-        model.corrections_ = [Correction(*knot) for knot in knots]
+        model.corrections_ = [Correction(*arrays[f"correction {k}"]) for k in range(len(arrays["loss_scale_"]))]
     return model
 
 
@@ -174,23 +176,12 @@ def _unpack_check(facts: Facts, groups: Any, n_losses: int) -> Check:
         and facts["groups"] == ["output", "rows", "expected_loss", "realised_loss"]
         and all(isinstance(facts[name], float) and np.isfinite(facts[name]) for name in ("influence", "outlier_share"))
     )
-    check_shapes({"check groups": (groups, np.float64, (len(groups), 4))})
-    if not (fine and (np.abs(groups) < 1e300).all()):
+    if not fine:
         raise ValueError("corrupt model file: its check is incomplete.")
     table = pd.DataFrame(groups, columns=facts["groups"]).astype({"output": int, "rows": int})
     outliers = tuple(int(row) for row in facts["outliers"])
     shares = float(facts["influence"]), outliers, float(facts["outlier_share"])
     return Check(problems, table, *shares, facts["quantifier"], rejected)
-
-
-def check_shapes(arrays: dict[str, tuple[Any, Any, tuple[int, ...]]]) -> None:
-    """The compiled loops trust their arrays: nothing in a file may say otherwise than the network it describes."""
-    for name, (values, dtype, shape) in arrays.items():
-        if values.dtype != dtype or values.shape != shape:
-            raise ValueError(
-                f"the model file does not fit together: {name} is {values.dtype} {values.shape}, and the network it "
-                f"describes needs {np.dtype(dtype)} {shape}."
-            )
 
 
 def check_positive(arrays: dict[str, Any]) -> None:
@@ -200,28 +191,19 @@ def check_positive(arrays: dict[str, Any]) -> None:
             raise ValueError(f"corrupt model file: {name} must be finite numbers >= 0.")
 
 
-def check_weights(params: Any, n_members: int) -> None:
-    if len(params) != n_members or not np.isfinite(params).all():
-        raise ValueError("the model file does not fit together: its weights are missing or not finite.")
-
-
 def pack_scaling(scaling: Scaling) -> Arrays:
     return {name: getattr(scaling, name) for name in SCALING if getattr(scaling, name) is not None}
 
 
-def unpack_scaling(arrays: Arrays, n_targets: int) -> Scaling:
+def unpack_scaling(arrays: Arrays) -> Scaling:
     """The scaling in a file; files from before inputs were clipped have no `x_clip`."""
-    found = {name: arrays[name] for name in SCALING if name in arrays or name != "x_clip"}
-    D = len(found["x_mean"])
-    shapes = dict(zip(SCALING, [(D,), (D,), (n_targets,), (n_targets,), (2, D)], strict=True))
-    check_shapes({name: (values, np.float64, shapes[name]) for name, values in found.items()})
-    scaling = Scaling(**found)
-    if not all(np.isfinite(values).all() for values in found.values()):
-        raise ValueError("corrupt model file: its scaling is not finite.")
-    low, high = scaling.place[2]
-    if not ((low >= -FARTHEST) & (low <= high) & (high <= FARTHEST)).all():
-        raise ValueError(f"corrupt model file: x_clip must be a range within {FARTHEST:g} spreads for each input.")
-    return scaling
+    return Scaling(**{name: arrays[name] for name in SCALING if name in arrays or name != "x_clip"})
+
+
+def check_width(encoder: Any, n_inputs: int) -> None:
+    """Raise a ValueError if the encoder of a table is known to give another number of inputs; `n_inputs` of its own."""
+    if isinstance(encoder, TableEncoder) and encoder.width != n_inputs:
+        raise ValueError(f"corrupt model file: the encoder gives {encoder.width} inputs, x_mean has {n_inputs}.")
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -284,30 +266,14 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
         model.out_of_fold_ = pd.DataFrame(arrays["out_of_fold"], columns=facts["out_of_fold"]).astype({"row": int})
     for name in _LEARNED:
         setattr(model, name, arrays[name])
-    model.scaling_ = unpack_scaling(arrays, model.n_outputs_)
-    model.units_ = Units(arrays["frame"], arrays["unit"])
-    K, D, M = len(model.params_), len(model.scaling_.x_mean), model.n_outputs_
-    if isinstance(getattr(model, "encoder_", None), TableEncoder):
-        check_shapes({"x_mean": (model.scaling_.x_mean, np.float64, (model.encoder_.width,))})
+    model.scaling_, model.units_ = unpack_scaling(arrays), Units(arrays["frame"], arrays["unit"])
+    D, M = len(model.scaling_.x_mean), model.n_outputs_
+    Q = M if model.per_output else 1
+    check_width(getattr(model, "encoder_", None), D)
     model.n_features_in_ = facts.get("n_features", D)
-    model.network_ = model._network(D, M, len(model.units_.unit))
-    check_weights(model.params_, model.n_members)
+    model.network_ = model._network(D, M, Q)
     if "reach_" in arrays:
         model.reach_ = arrays["reach_"]
-        check_shapes({"reach_": (model.reach_, np.float32, (K, 2, model.network_.n_quantifiers))})
-        if not (np.isfinite(model.reach_).all() and (model.reach_[:, 0] <= model.reach_[:, 1]).all()):
-            raise ValueError("the model file does not fit together: the range of its quantifiers makes no sense.")
-    check_shapes(
-        {
-            "params_": (model.params_, np.float32, (K, model.network_.n_params)),
-            "n_epochs_": (model.n_epochs_, np.int64, (K,)),
-            "lam_": (model.lam_, np.float64, (K,)),
-            "loss_scale_": (model.loss_scale_, np.float64, (M if model.per_output else 1,)),
-            "unit": (model.units_.unit, np.float64, (M if model.per_output else 1,)),
-            "frame": (model.units_.frame, np.float64, (M, 4)),
-        }
-    )
-    check_positive({"lam_": model.lam_, "loss_scale_": model.loss_scale_, "unit": model.units_.unit})
-    if not np.isfinite(model.units_.frame).all():
-        raise ValueError("corrupt model file: frame must be finite.")
+    sizes = {"outputs": M, "losses": Q, "members": model.n_members, "inputs": D, "weights": model.network_.n_params}
+    model._layout.check_arrays(arrays, sizes)
     return model

@@ -20,9 +20,7 @@ from aleator.estimators.encoding import TableEncoder
 from aleator.estimators.quantifiers import Quantifiers
 from aleator.estimators.saving import (
     Facts,
-    check_positive,
-    check_shapes,
-    check_weights,
+    check_width,
     pack,
     pack_encoder,
     pack_scaling,
@@ -72,42 +70,25 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
     own = {} if isinstance(encoder, TableEncoder) else {"encoder": encoder}
     model = unpack(kind, facts, arrays, estimator=estimator, cv="prefit", **own)
     Q = model.n_outputs_ if model.per_output else 1
-    scaling = unpack_scaling(arrays, Q)
+    scaling = unpack_scaling(arrays)
     D = len(scaling.x_mean)
     hidden = () if facts.get("linear") else tuple(model.hidden)
     net = network(D, hidden, n_outputs=0, n_quantifiers=Q, activation=model.activation)
-    K = model.n_members
-    check_weights(arrays["params"], K)
-    check_shapes(
-        {
-            "params": (arrays["params"], np.float32, (K, net.n_params)),
-            "lams": (arrays["lams"], np.float64, (K,)),
-            "reach": (arrays["reach"], np.float32, (K, 2, Q)),
-            "unit": (arrays["unit"], np.float64, (Q,)),
-            "n_epochs_": (arrays["n_epochs_"], np.int64, (K,)),
-            "loss_scale_": (arrays["loss_scale_"], np.float64, (Q,)),
-        }
-    )
-    check_positive({"lams": arrays["lams"], "loss_scale_": arrays["loss_scale_"], "unit": arrays["unit"]})
-    if not np.isfinite(arrays["reach"]).all():
-        raise ValueError("corrupt model file: reach must be finite.")
+    sizes = {"outputs": model.n_outputs_, "losses": Q, "members": model.n_members, "inputs": D, "weights": net.n_params}
+    model._layout.check_arrays(arrays, sizes)
     model.quantifiers_ = Quantifiers(
         net, couplings.get(model.coupling), scaling, arrays["unit"], arrays["params"], arrays["lams"], arrays["reach"]
     )
     model.n_epochs_, model.loss_scale_ = arrays["n_epochs_"], arrays["loss_scale_"]
     endless = np.tile([[-np.inf], [np.inf]], model.n_outputs_)
     model.prediction_range_ = arrays.get("prediction_range_", endless)  # not in earlier files
-    check_shapes({"prediction_range_": (model.prediction_range_, np.float64, (2, model.n_outputs_))})
-    known = np.isfinite(model.prediction_range_).all() and (np.diff(model.prediction_range_, axis=0) >= 0).all()
-    if not (known or np.array_equal(model.prediction_range_, endless)):
+    if not (np.isfinite(model.prediction_range_).all() or np.array_equal(model.prediction_range_, endless)):
         raise ValueError("corrupt model file: prediction_range_ must be two rising numbers for each output.")
     model.out_of_fold_ = pd.DataFrame(arrays["out_of_fold"], columns=facts["out_of_fold"]).astype(
         {"row": int, "fold": int}
     )
     model.estimator_, model.encoder_ = estimator, encoder
-    if isinstance(encoder, TableEncoder):
-        width = encoder.width + (model.n_outputs_ if model.use_prediction else 0)
-        check_shapes({"x_mean": (scaling.x_mean, np.float64, (width,))})
+    check_width(encoder, D - (model.n_outputs_ if model.use_prediction else 0))
     if facts["n_features"] is not None:
         model.n_features_in_ = facts["n_features"]
     if given:  # nothing that comes from the file predicts while it is loaded

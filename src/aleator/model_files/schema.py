@@ -22,7 +22,8 @@ LARGEST_COUNT = 2**40  # rows, columns, nodes, ...
 class Array:
     """An array: its possible dtypes and shapes, and the range of its values, which are finite.
 
-    With `nan` values may be missing, with `infinite` they may be infinite. With `optional` the array may be absent.
+    With `nan` values may be missing, with `infinite` they may be infinite. Along the axis `rising`, if any, no value is
+    smaller than the one before. With `optional` the array may be absent. `about`: what it holds, for the documentation.
     """
 
     dtypes: tuple[str, ...]
@@ -32,6 +33,8 @@ class Array:
     nan: bool = False
     infinite: bool = False
     optional: bool = False
+    rising: int | None = None
+    about: str = ""
 
     def check(self, name: str, values: Any, sizes: Sizes) -> None:
         """Raise a ValueError unless `values` fit; sizes that were not known are added to `sizes`."""
@@ -53,6 +56,10 @@ class Array:
                 raise ValueError(f"corrupt model file: {name} contains infinite values.")
         if values.size and ((values < self.low) | (values > self.high)).any():
             raise ValueError(f"corrupt model file: {name} must lie between {self.low:g} and {self.high:g}.")
+        if self.rising is not None:
+            before, after = (np.moveaxis(values, self.rising, 0)[part] for part in (slice(None, -1), slice(1, None)))
+            if (before > after).any():
+                raise ValueError(f"corrupt model file: {name} must rise along its axis {self.rising}.")
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Value:
     choices: tuple[Any, ...] = ()
     none: bool = False  # whether it may be None
     optional: bool = False
+    about: str = ""
 
     def check(self, name: str, value: Any) -> None:
         """Raise a ValueError unless `value` fits."""

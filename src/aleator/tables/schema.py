@@ -202,7 +202,7 @@ class Schema:
             for column in facts["columns"]
         )
         if not all(c.kind in ("number", "date", "category") and (c.kind != "date" or c.date in DATES) for c in columns):
-            raise ValueError("the model file does not fit together: a column in it is of no known kind.")
+            raise ValueError("corrupt model file: a column is of an unknown kind.")
         return cls(columns, frozenset(map(str, facts["missing"])), str(facts["decimal"]))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from aleator import bundle, models
 from aleator.estimators import Prediction, saving
 from aleator.estimators.quantified import QuantifiedRegressor
+from aleator.model_files import layout
 from aleator.tables import Column, Schema, opened
 from aleator.tabular.news import News, Seen
 
@@ -96,6 +97,7 @@ class TableModel:
         try:
             if table is None:
                 return cls._of_estimator(path, estimator)
+            _check_table(path, table, saving.within("table", arrays))
             model = cls(
                 estimator,
                 Schema.from_facts(table["schema"]),
@@ -111,13 +113,10 @@ class TableModel:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is incomplete, or of another version: {error!r}.") from error
-        ordered = model.losses.ndim == 1 and len(model.losses) and (np.diff(model.losses) >= 0).all()
-        if model.losses.dtype != np.float64 or not ordered:
-            raise ValueError(f"{path} does not fit together: its losses are none.")
         if not set(model.seen) <= {column.name for column in model.schema.columns if column.kind == "number"}:
-            raise ValueError(f"{path} does not fit together: numbers are told of columns that are none.")
+            raise ValueError(f"{path}: corrupt model file: `seen` names a column that is not one of numbers.")
         if getattr(estimator, "n_features_in_", None) != len(model.schema.columns):
-            raise ValueError(f"{path} does not fit together: its columns are not those of its model.")
+            raise ValueError(f"{path}: corrupt model file: the table has another number of columns than the model.")
         return model
 
     @classmethod
@@ -135,13 +134,23 @@ class TableModel:
         return cls(estimator, Schema(tuple(columns)), "", np.empty(0))
 
 
+def _check_table(path: str | PathLike[str], table: dict[str, Any], arrays: dict[str, Any]) -> None:
+    try:
+        layout.TABLE.check_values(table)
+        layout.TABLE.check_arrays(arrays, {})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if not len(arrays["losses"]):
+        raise ValueError(f"{path}: corrupt model file: table/losses is empty.")
+
+
 def _card(card: Any) -> dict[str, Any]:
     """What a file says about how its model was made, if it is what the command writes there."""
     measures, versions = card.get("measures") or {}, card.get("versions") or {}
     numbers = [card["constant"], *(value for value in measures.values() if isinstance(value, float))]
     texts = [card.get("check", ""), *card.get("excluded", []), *versions, *versions.values()]
     if not (all(math.isfinite(number) for number in numbers) and all(isinstance(text, str) for text in texts)):
-        raise ValueError("the model file does not fit together: its card makes no sense.")
+        raise ValueError("corrupt model file: the model card must hold finite numbers and strings.")
     return dict(card)
 
 
