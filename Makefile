@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := dev,torch,boosters,compare,data,ray,dask,onnx,parquet
 
-.PHONY: fuzz-files fuzz-tables test-lowest test-newest gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
+.PHONY: fuzz-files fuzz-tables file-sizes test-lowest test-newest test-python gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
   reproduction tuned cells msd kills signals torch digits command docs format clean
 
 demo: .venv/core
@@ -21,6 +21,12 @@ test-lowest: browser
 test-newest: browser
 	$(MAKE) .venv-newest/all
 	MPLBACKEND=Agg SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -n 2 --dist worksteal -W default $(ARGS)
+
+# The tests that need no torch, with another interpreter: make test-python PYTHON=python3.13
+test-python: browser
+	$(MAKE) .venv-python/all
+	MPLBACKEND=Agg SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 .venv-python/bin/python -m pytest -n 2 --dist worksteal -W default \
+	  $(addprefix --ignore=,$(shell grep -lE "^(import|from) (torch|aleator.torch)" tests/*.py)) -k "not torch" $(ARGS)
 
 # The tests of the page use Chromium. Where there is none, Debian's is installed; elsewhere CHROMIUM may name one.
 browser:
@@ -79,6 +85,10 @@ fuzz-tables: .venv/all
 
 fuzz-files: .venv/all
 	$(BIN)/python benchmarks/fuzz_files.py $(ARGS)
+
+# Bytes and load times of model files.
+file-sizes: .venv/all
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/file_sizes.py $(ARGS)
 
 # Ten tables, forty kinds of dirt, five models, 35 minutes; intervals for skewed errors; seconds by the number of rows.
 gauntlet: .venv/all
@@ -164,6 +174,12 @@ format: .venv/all
 	.venv-newest/bin/python -m pip install -q --upgrade -e ".[$(EXTRAS)]" torch==2.13.0
 	@touch $@
 
+.venv-python/all: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-python
+	.venv-python/bin/python -m pip install -q --upgrade pip
+	.venv-python/bin/python -m pip install -q -c constraints.txt -e ".[dev,boosters,compare,data,dask,onnx,parquet]"
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-lowest .venv-newest demo reproduction tuned .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-newest .venv-python demo reproduction tuned .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
