@@ -205,3 +205,15 @@ def test_fit_warns_of_a_model_that_failed_its_check():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnreliableWarning)
         model.fit(X, y)
+
+
+def test_rare_losses_that_no_tenth_shows_are_seen_in_several():
+    """In each of eight tenths one row in 25 loses 1, and 0.005 is expected: no tenth is beyond doubt, all together are."""
+    expected = np.r_[np.full(800, 0.005) * (1 + 1e-6 * np.arange(800)), np.full(200, 3.0)]
+    realised = np.r_[np.tile(np.r_[1.0, np.zeros(24)], 32), np.full(200, 3.0) * np.tile([0.5, 1.5], 100)]
+    held = HeldOut(np.arange(1000), realised[:, None], expected[:, None], np.ones(1000))
+    one = held_out._compared(realised, expected, np.ones(1000), np.arange(100), realised.mean())
+    assert one[2] == ""
+    (problem,) = held.check().problems
+    assert problem.startswith("600 rows are expected to lose 0.005")
+    assert len(held.check().groups) == 10

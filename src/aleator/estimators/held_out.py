@@ -237,17 +237,12 @@ def _scores(L: Floats, expected: Floats) -> Floats:
 def _checked(L: Floats, expected: Floats, weight: Floats) -> tuple[str, pd.DataFrame, float]:
     """What is wrong with the expected losses of rows, if anything; groups of rows; the influence of one row."""
     n_groups = max(1, min(TENTHS, len(L) // ROWS_OF_A_TENTH))
-    groups, problem = [], ""
     mean = float(np.average(L, weights=weight))
-    for rows in np.array_split(np.argsort(expected, kind="stable"), n_groups):
-        w = weight[rows] / weight[rows].sum()
-        realised, believed = float(w @ L[rows]), float(w @ expected[rows])
-        error = float(np.sqrt(w**2 @ (L[rows] - realised) ** 2))
-        groups.append((len(rows), believed, realised))
-        apart = abs(realised - believed)
-        far = realised > TOO_FAR * believed or (believed > TOO_FAR * realised and apart > MATTERS * mean)
-        if far and apart > DOUBT * error and len(rows) >= ROWS_OF_A_TENTH and not problem:
-            problem = f"{len(rows)} rows are expected to lose {believed:.3g} on average, and lose {realised:.3g}"
+    tenths = np.array_split(np.argsort(expected, kind="stable"), n_groups)
+    together = [np.concatenate(tenths[:k]) for k in range(2, n_groups)]  # rare losses show in many rows only
+    found = [_compared(L, expected, weight, rows, mean) for rows in (*tenths, *together)]
+    groups = [(len(rows), believed, realised) for rows, (believed, realised, _) in zip(tenths, found, strict=False)]
+    problem = next((problem for _, _, problem in found if problem), "")
     difference = _scores(L, expected) - _scores(L, np.full_like(L, mean)) if mean > 0 else np.zeros_like(L)
     worse = float(np.average(difference, weights=weight))
     w = weight / weight.sum()
@@ -257,3 +252,19 @@ def _checked(L: Floats, expected: Floats, weight: Floats) -> tuple[str, pd.DataF
     change = np.abs(weight * (L - expected))
     influence = float(change.max() / (weight @ L)) if mean > 0 else 0.0
     return problem, pd.DataFrame(groups, columns=["rows", "expected_loss", "realised_loss"]), influence
+
+
+def _compared(L: Floats, expected: Floats, weight: Floats, rows: Rows, mean: float) -> tuple[float, float, str]:
+    """Mean expected and mean realised loss of some rows, and what is wrong if they are far apart beyond doubt."""
+    w = weight[rows] / weight[rows].sum()
+    realised, believed = float(w @ L[rows]), float(w @ expected[rows])
+    error = float(np.sqrt(w**2 @ (L[rows] - realised) ** 2))
+    apart = abs(realised - believed)
+    far = realised > TOO_FAR * believed or (believed > TOO_FAR * realised and apart > MATTERS * mean)
+    if far and apart > DOUBT * error and len(rows) >= ROWS_OF_A_TENTH:
+        return (
+            believed,
+            realised,
+            f"{len(rows)} rows are expected to lose {believed:.3g} on average, and lose {realised:.3g}",
+        )
+    return believed, realised, ""
