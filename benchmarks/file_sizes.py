@@ -58,5 +58,7 @@ if __name__ == "__main__":
     versions = ([measured(asked.beside)] if asked.beside else []) + [measured(None)]
     print("bytes and milliseconds to load" + (": before | now" if asked.beside else "") + "; same bits after loading")
     for rows in zip(*versions, strict=True):
-        shown = [f"{size:10,} {1000 * seconds:7.1f} ms  {'same' if same else 'OTHER'}" for _, size, seconds, same in rows]
+        shown = [
+            f"{size:10,} {1000 * seconds:7.1f} ms  {'same' if same else 'OTHER'}" for _, size, seconds, same in rows
+        ]
         print(f"{rows[0][0]:30}" + "   |   ".join(shown), flush=True)

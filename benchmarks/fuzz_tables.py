@@ -114,7 +114,8 @@ def differences(content: bytes, path: Path) -> list[str]:
                 if other is None or not same(float(mine), other):
                     found.append(f"{column.name} {row}: {mine!r} for {cell!r}, Python {other!r}")
             elif column.kind == "category":
-                if (mine or "") != ("" if cell.strip() in MISSING else cell.strip()):
+                text = "" if cell.strip() in MISSING else cell.strip()
+                if (mine or "") != (text.capitalize() if text.lower() in ("true", "false") else text):
                     found.append(f"{column.name} {row}: {mine!r} for {cell!r}")
             elif column.date == "year-month-day" and cell.strip() not in MISSING:
                 other_day = datetime.fromisoformat(cell.strip())

@@ -303,7 +303,8 @@ def test_units_that_cannot_be_compared_are_refused(cells, tmp_path):
 
 @pytest.mark.parametrize(
     ("learned", "new", "fine"),
-    [("$5", "$7", True), ("$5", "7", True), ("5", "$7", True), ("$5", "€7", False), ("5 %", "7", False), ("5", "7 %", False)],
+    [("$5", "$7", True), ("$5", "7", True), ("5", "$7", True), ("$5", "€7", False), ("5 %", "7", False), ("5", "7 %", False),
+     ("$5", "7 USD", True), ("5 €", "EUR 7", True), ("5 EUR", "$7", False), ("CHF 5", "7CHF", True), ("5 CHF", "7 EUR", False)],
 )  # fmt: skip
 def test_new_tables_are_in_the_unit_that_was_learned(learned, new, fine, tmp_path):
     _, schema = schema_of(tmp_path, {"a": [learned, ""], "b": ["x", "y"]})
@@ -345,6 +346,8 @@ def test_truth_values_are_not_numbers(tmp_path):
         source, _ = schema_of(tmp_path, {"a": words, "b": ["x", "y"]}, categories=["a"])
         with pytest.raises(ValueError, match="is not a number"):
             schema.read(source)
+    source, found = schema_of(tmp_path, {"a": ["TRUE", "false", "maybe"], "b": ["x", "y", "z"]})
+    assert found.read(source)["a"].tolist() == ["True", "False", "maybe"]  # as in Parquet, below
     path = tmp_path / "t.parquet"
     pd.DataFrame({"a": [True, None, False], "b": [1.0, 2.0, 3.0]}).astype({"a": "boolean"}).to_parquet(path)
     found = infer(opened(path))

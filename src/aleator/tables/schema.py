@@ -49,7 +49,8 @@ MISSING = frozenset(
         "-",
     ]
 )
-CURRENCIES = "$€£¥"
+CURRENCIES = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "CHF": "CHF", "CNY": "CNY", "INR": "INR"}
+TRUTH = {"true": "True", "false": "False"}  # as Python and Parquet write them
 MOSTLY = 0.9  # a column with so many numbers is one of numbers
 DATES = {  # as they are shown, as they are read
     "year-month-day": "ISO8601",
@@ -58,6 +59,8 @@ DATES = {  # as they are shown, as they are read
     "day/month/year": "%d/%m/%Y",
     "year/month/day": "%Y/%m/%d",
 }
+_CURRENCY = "|".join(map(re.escape, sorted({*CURRENCIES, *CURRENCIES.values()})))
+_AMOUNT = re.compile(rf"(?P<before>{_CURRENCY})?\s*(?P<number>.*?)\s*(?P<after>%|{_CURRENCY})?", re.DOTALL)
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
 _CODES = re.compile(r"^\s*0\d+\s*$", re.MULTILINE)
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -145,7 +148,8 @@ class Schema:
             return _finite(values, cells, column, source, block)
         if column.kind == "date":
             return self._dates(cells, column, source, block)
-        return pd.Series([None if c in self.missing else c for c in map(str.strip, cells)], dtype=object)
+        texts = [None if c in self.missing else TRUTH.get(c.lower(), c) for c in map(str.strip, cells)]
+        return pd.Series(texts, dtype=object)
 
     @cached_property
     def _marks(self) -> list[float]:
@@ -363,7 +367,7 @@ def _kind_of(cells: "pd.Series[Any]") -> str | None:
 
 def number(cell: str, decimal: str = ".") -> float | None:
     """The number that a cell says, or None."""
-    text = cell.strip().removesuffix("%").rstrip().lstrip(CURRENCIES).lstrip()
+    text, _ = _amount(cell)
     if decimal != ".":
         text = text.translate(str.maketrans(".,", ",."))
     if "," in text:
@@ -381,8 +385,17 @@ def _numeric(marks: Iterable[str], decimal: str) -> list[float]:
 
 def unit(cell: str) -> str:
     """The currency or percent sign of a cell that says a number, or ""."""
-    text = cell.strip()
-    return "%" if text.endswith("%") else text[0] if text[0] in CURRENCIES else ""
+    return _amount(cell)[1]
+
+
+def _amount(cell: str) -> tuple[str, str]:
+    """The number in a cell, as text, and its unit, before or behind it; all of the cell if it has two units."""
+    found = _AMOUNT.fullmatch(cell.strip())
+    assert found is not None  # anything matches
+    if found["before"] and found["after"]:
+        return cell, ""
+    name = found["before"] or found["after"] or ""
+    return found["number"], CURRENCIES.get(name, name)
 
 
 def _plain_numbers(cells: Sequence[str]) -> Floats | None:
