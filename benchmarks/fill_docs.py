@@ -42,6 +42,11 @@ def layouts():
         lead = also[beside.about if beside else None]
         parts.append(f"## {title}\n\n{lead[:1].upper()}{lead[1:]}\n\n" if lead else f"## {title}\n\n")
         parts.append(layout.markdown(each, beside) + "\n")
+        if each is layout.ENCODER:
+            parts.append(
+                "And for each column of categories, k its place: `columns k` (int64), the column that each category sets, behind them that "
+                "of a new one, -1 for none; or `told k` (float64), what each category stands for.\n\n"
+            )
     kinds = scikit_learn.KINDS.items()
     names = sorted((name for name, kind in kinds if kind.type.__module__.startswith("sklearn")), key=str.lower)
     parts.append(

@@ -68,12 +68,32 @@ def mutated(rows: list[list[str]], rng: np.random.Generator) -> bytes:
     return bytes(content)
 
 
+UNITS = (
+    "%",
+    "$",
+    "€",
+    "£",
+    "¥",
+    "USD",
+    "EUR",
+    "GBP",
+    "JPY",
+    "CHF",
+    "CNY",
+    "INR",
+)  # a unit, before or behind the number
+
+
 def as_python(cell: str) -> float | None:
     """The number in a cell: float(), with the currency, percent and thousands signs that the documentation names."""
     text = cell.strip()
     if text in MISSING:
         return math.nan
-    text = text.removesuffix("%").rstrip().lstrip("$€£¥").lstrip()
+    ends = [
+        (text.removeprefix(name).lstrip() if name != "%" else text, text.removesuffix(name).rstrip()) for name in UNITS
+    ]
+    without = [part for pair in ends for part in pair if part != text]
+    text = without[0] if len(without) == 1 else text
     if "," in text:
         text = text.replace(",", "") if GROUPED.fullmatch(text) else "no number"
     try:

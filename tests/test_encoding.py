@@ -244,3 +244,12 @@ def test_implausible_cells_in_a_file_and_as_onnx(tmp_path):
     )
     np.testing.assert_allclose(predicted, model.predict(new), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(expected, model.predict_loss(new), rtol=1e-5)
+
+
+def test_times_of_the_day_are_never_implausible():
+    """Of a date only its days since 1970 can be: a sine or a cosine has its range."""
+    minutes = [f"2024-05-{1 + k % 28:02d} 00:0{k % 10}" for k in range(300)]
+    table = pd.DataFrame({"at": pd.to_datetime([*minutes, "2024-05-05 06:00"])})
+    encoder = TableEncoder().fit(table)
+    assert np.isinf(encoder.plausible_[:, 1:]).all()
+    np.testing.assert_allclose(encoder.transform(table[-1:])[0, -2:], [1.0, 0.0], atol=1e-6)

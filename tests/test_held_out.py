@@ -217,3 +217,9 @@ def test_rare_losses_that_no_tenth_shows_are_seen_in_several():
     (problem,) = held.check().problems
     assert problem.startswith("600 rows are expected to lose 0.005")
     assert len(held.check().groups) == 10
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_equal_losses_of_a_few_rows_are_all_credible(n):
+    """Each is more than a third of the sum, because there are no more."""
+    assert_allclose(held_out.credible_losses(np.ones(n), np.ones(n)), 1.0)

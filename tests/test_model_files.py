@@ -53,6 +53,7 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 import aleator
 from aleator import LossQuantifier, PairEnsemble, TableEncoder, bundle, load
+from aleator.baselines import PlainRegressor
 from aleator.model_files import schema
 from aleator.model_files.records import UnstorableError, flattened, nested, plain, restored
 from aleator.model_files.schema import Array
@@ -415,3 +416,43 @@ def test_only_what_the_layout_lists_is_in_a_file(model, tmp_path):
     with pytest.raises(ValueError, match="loss_scale_ must lie between 0 and inf"):
         model.save(tmp_path / "n.aleator")
     assert not (tmp_path / "n.aleator").exists()
+
+
+def test_curves_of_recalibration_in_a_file(tmp_path):
+    """Each loss has a curve with knots of its own; falling, empty, missing or too many ones are refused at once."""
+    path, rng = tmp_path / "m.aleator", np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    Y = np.column_stack([X[:, 0] + rng.normal(size=400) * np.exp(X[:, 0]), X[:, 1] + rng.normal(size=400)])
+    model = LossQuantifier(Ridge(), per_output=True, n_members=1).fit(X[:200], Y[:200])
+    model.recalibrate(3 * X, 3 * Y, "isotonic").save(path)
+    np.testing.assert_array_equal(load(path).predict_loss(X), model.predict_loss(X))
+    facts, arrays = bundle.read(path)
+    curve = arrays["correction 0"]
+    assert curve.shape != arrays["correction 1"].shape
+    others = {name: values for name, values in arrays.items() if name != "correction 0"}
+    for wrong in (
+        {"correction 0": curve[:, ::-1].copy()},
+        {"correction 0": curve[:, :0]},
+        {},
+        {"correction 0": curve, "correction 2": curve},
+    ):
+        bundle.write(path, facts, others | wrong)
+        with pytest.raises(ValueError, match="corrupt model file"):
+            load(path)
+    facts["n_outputs"] = 2**28
+    bundle.write(path, facts, others)
+    with pytest.raises(ValueError, match="corrupt model file: 1 curves of `recalibrate`"):
+        load(path)
+
+
+def test_parts_that_no_layout_knows_are_refused(tmp_path):
+    path = tmp_path / "m.aleator"
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    PlainRegressor(epochs=2).fit(X, X[:, 0]).save(path)
+    facts, arrays = bundle.read(path)
+    bundle.write(path, facts, arrays | {"foo/bar": np.zeros(2)})
+    with pytest.raises(ValueError, match="the array 'foo/bar' is not expected"):
+        load(path)
+    bundle.write(path, facts, arrays | {"reach_": np.zeros((1, 2, 1), np.float32)})
+    with pytest.raises(ValueError, match="reach_ needs a quantifier"):
+        load(path)

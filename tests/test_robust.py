@@ -248,3 +248,37 @@ def test_flags_constants_and_empty_columns_have_no_implausible_cells():
     flag = np.zeros(500)
     for values in (flag, np.r_[flag, 1.0], np.r_[flag, np.ones(40)], np.empty(0), np.ones(1)):
         assert robust.plausible_cells(values) == (-np.inf, np.inf)
+
+
+def test_a_group_of_rows_far_from_the_others_is_no_mistake():
+    """Nor is a long tail, or a column with many zeros; a code that many rows share is one."""
+    rng = np.random.default_rng(0)
+    for beyond in (rng.normal(1000, 200, 100), rng.normal(1000, 200, 30)):
+        assert robust.plausible_cells(np.r_[rng.normal(10, 1, 900), beyond]) == (-np.inf, np.inf)
+    for heavy in (np.exp(4 * rng.normal(size=1000)), rng.poisson(3, 1000) * (rng.uniform(size=1000) < 0.1)):
+        low, high = robust.plausible_cells(np.asarray(heavy, float))
+        assert ((heavy < low) | (heavy > high)).sum() <= 20
+    assert np.isfinite(robust.plausible_cells(np.r_[rng.normal(10, 1, 900), np.full(100, 999.0)])[1])
+
+
+def test_the_largest_numbers_do_not_overflow():
+    values = np.r_[np.random.default_rng(0).normal(size=100), 1.7e308, -1.7e308]
+    assert np.isfinite(robust.plausible_cells(values)).all()
+
+
+@pytest.mark.parametrize("share", [0.05, 0.24, 0.26, 0.45])
+def test_a_code_that_many_rows_share_is_a_mistake(share):
+    rng = np.random.default_rng(0)
+    values = np.where(rng.uniform(size=400) < share, 9999.0, rng.normal(size=400))
+    low, high = robust.plausible_cells(values)
+    assert (low, (values > high).mean()) == (-np.inf, (values == 9999).mean())
+
+
+def test_rows_in_a_far_group_keep_their_place_as_inputs():
+    """Plots and farms: 15 % of the rows are a hundred times as large, and not clipped."""
+    rng = np.random.default_rng(0)
+    sizes = np.r_[rng.uniform(1e3, 2e4, 850), rng.uniform(2e5, 2e6, 150)]
+    X, y = sizes[:, None], np.ones((1000, 1))
+    inputs = scaling(X, y, np.arange(1000), np.ones(1000), "robust").inputs(X)[:, 0]
+    assert len(np.unique(inputs)) == 1000
+    assert np.abs(inputs).max() < 10

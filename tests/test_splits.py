@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aleator.estimators import splits
+from aleator.estimators import crossfit, splits
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1_000, 4))
@@ -81,14 +81,14 @@ def test_columns_are_told_apart():
 def test_rows_of_one_key_differ_by_the_rank_of_their_targets():
     keys = np.array([7, 7, 9, 7, 9, 7], np.uint64)
     y = np.array([2.0, 1.0, 5.0, 2.0, 5.0, 3.0])
-    apart = splits.told_apart(keys, y)
+    apart = splits.without_ties(keys, y)
     assert (apart[0] == apart[3], apart[2] == apart[4]) == (True, True)
     assert len(np.unique(apart)) == 4
-    np.testing.assert_array_equal(splits.told_apart(keys, 1e6 * y - 5), apart)
-    both = splits.told_apart(keys, y, np.array([0, 0, 0, 1, 0, 0]))
+    np.testing.assert_array_equal(splits.without_ties(keys, 1e6 * y - 5), apart)
+    both = splits.without_ties(keys, y, np.array([0, 0, 0, 1, 0, 0]))
     assert len(np.unique(both)) == 5
     order = np.array([5, 3, 0, 1, 4, 2])
-    np.testing.assert_array_equal(splits.told_apart(keys[order], y[order]), apart[order])
+    np.testing.assert_array_equal(splits.without_ties(keys[order], y[order]), apart[order])
 
 
 def test_groups_stay_together_whatever_their_names():
@@ -104,6 +104,41 @@ def test_groups_stay_together_whatever_their_names():
 def test_groups_of_equal_rows_are_told_apart():
     keys = np.zeros(6, np.uint64)
     assert len(np.unique(splits.group_keys(keys, np.array([0, 0, 1, 1, 2, 2])))) == 3
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(200), 3)
+    keys = splits.without_ties(
+        splits.array_keys(rng.integers(2, size=(600, 1)).astype(float), np.arange(600)), groups % 3
+    )
+    assert len(np.unique(splits.group_keys(keys, groups))) == 200
+    names = np.array(["b", None, np.nan, "a"], object)
+    assert len(np.unique(splits.group_keys(keys[:4], names))) == 3
+
+
+def test_types_of_columns_do_not_matter():
+    """A gap makes whole numbers floats; that is no reason for other folds."""
+    table = pd.DataFrame(
+        {"count": np.arange(100), "x": np.float32(X[:100, 0]), "flag": X[:100, 1] > 0, "name": ["a", "b"] * 50}
+    )
+    keys = splits.table_keys(table, 100)
+    other = table.astype({"count": float, "x": float, "flag": "boolean"})
+    np.testing.assert_array_equal(splits.table_keys(other, 100), keys)
+    np.testing.assert_array_equal(splits.table_keys(table.astype({"count": "Int64"}), 100), keys)
+    gap = table.assign(count=table["count"].where(table["count"] != 7))
+    np.testing.assert_array_equal(np.flatnonzero(splits.table_keys(gap, 100) != keys), [7])
+    numbers = table[["count", "x"]].to_numpy(float)
+    np.testing.assert_array_equal(
+        splits.table_keys(table[["count", "x"]], 100), splits.array_keys(numbers, np.arange(100))
+    )
+    np.testing.assert_array_equal(splits.table_keys([[{}], [{}]], 2), [0, 1])  # values without a hash
+
+
+def test_rows_of_weight_zero_have_no_part_in_the_folds():
+    y = np.arange(40.0)
+    with_zero = crossfit.folds(5, np.ones((40, 1)), y, np.r_[0.0, np.ones(39)], 0, {})
+    without = crossfit.folds(5, np.ones((39, 1)), y[1:], None, 0, {})
+    for (train, test), (own_train, own_test) in zip(with_zero, without, strict=True):
+        np.testing.assert_array_equal(train - 1, own_train)
+        np.testing.assert_array_equal(test - 1, own_test)
 
 
 def test_no_more_folds_than_rows():

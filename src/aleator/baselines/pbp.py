@@ -352,7 +352,7 @@ class PBPRegressor(BayesianRegressor):
         model = super()._unpacked(facts, arrays)
         a, b = model.noise_precision_.T
         if not ((a > 1).all() and (b > 0).all()):
-            raise ValueError("corrupt model file: noise_precision_ must be a gamma distribution with a mean of 1/x.")
+            raise ValueError("corrupt model file: noise_precision_ needs a shape > 1 and a rate > 0.")
         return model
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.exceptions import NotFittedError
@@ -182,7 +181,7 @@ def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_param
     """The folds of a splitter, or of a number: then at random, and equal rows are in one fold."""
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
         present = np.flatnonzero(np.ones(len(y), bool) if weight is None else weight > 0)
-        keys = _keys(X, y)[present]
+        keys = _keys(X, y, present)
         groups = split_params.get("groups")
         if groups is None:
             return _random_folds(int(cv), keys, present, seed)
@@ -218,13 +217,9 @@ def _by_groups(n_folds: int, keys: splits.Keys, rows: Rows, seed: int) -> list[F
     return [(rows[fold != k], rows[fold == k]) for k in range(n_folds)]
 
 
-def _keys(X: Any, y: Floats) -> splits.Keys:
-    """A key for each row, the same for equal rows of X and y; that of its place if its values have no hash."""
-    try:
-        table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X).reshape(len(y), -1))
-        return splits.told_apart(splits.frame_keys(table), *y.reshape(len(y), -1).T)
-    except (TypeError, ValueError):
-        return np.arange(len(y), dtype=np.uint64)
+def _keys(X: Any, y: Floats, rows: Rows) -> splits.Keys:
+    """A key for each of these `rows`, the same for rows that are equal in X and y."""
+    return splits.without_ties(splits.table_keys(X, len(y))[rows], *y.reshape(len(y), -1)[rows].T)
 
 
 def held_out_together(oof: OutOfFold, X: Any, y: Floats, groups: NDArray[Any] | None, seed: int) -> NDArray[np.int64]:
@@ -238,7 +233,7 @@ def held_out_together(oof: OutOfFold, X: Any, y: Floats, groups: NDArray[Any] | 
     names, place = np.unique(first[oof.rows], return_inverse=True)
     if len(names) > 1:
         return np.asarray(place * min(splits.FOLDS, len(names)) // len(names))
-    keys = _keys(X, y)[oof.rows]
+    keys = _keys(X, y, oof.rows)
     return splits.folds(keys if groups is None else splits.group_keys(keys, groups[oof.rows]), splits.FOLDS, seed)
 
 

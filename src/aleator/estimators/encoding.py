@@ -154,9 +154,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------ what is learned
 
     def _learn_numbers(self, values: Floats) -> None:
-        known = (column[~np.isnan(column)] for column in values.T)
-        self.plausible_: Floats = np.array([robust.plausible_cells(column) for column in known]).reshape(-1, 2).T
-        values, gaps = self._without_mistakes(values)
+        waves = [" " in name for name in self._columns("number", "date")] or [False] * values.shape[1]
+        self.plausible_: Floats = np.tile([[-np.inf], [np.inf]], values.shape[1])
+        for k in np.flatnonzero(~np.array(waves, bool)):
+            self.plausible_[:, k] = robust.plausible_cells(values[~np.isnan(values[:, k]), k])
+        values, gaps = self._masked(values)
         n_gaps = gaps.sum(axis=0)
         self.missing_ = np.flatnonzero((n_gaps > 0) & (n_gaps >= robust.rare(len(values))))
         filled = np.where(gaps.all(axis=0), 0.0, values)  # a column of gaps only is 0
@@ -210,12 +212,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _numbers(self, values: Floats) -> Floats:
         if values.shape[1] != len(self.medians_):
             raise ValueError(f"X has {values.shape[1]} columns, and in fit it had {len(self.medians_)}.")
-        values, gaps = self._without_mistakes(values)
+        values, gaps = self._masked(values)
         if not gaps.any() and not len(self.missing_):
             return values
         return np.column_stack([np.where(gaps, self.medians_, values), gaps[:, self.missing_]])
 
-    def _without_mistakes(self, values: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    def _masked(self, values: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """The numbers (n, d), NaN where a cell is missing or implausible, and where that is."""
         low, high = self._plausible_set()
         if np.isinf(low).all() and np.isinf(high).all():
@@ -302,7 +304,7 @@ def _n_columns(columns: NDArray[np.int64]) -> int:
 
 def _folds(table: pd.DataFrame, y: Floats) -> NDArray[np.int64]:
     """A fold for each row, by its content."""
-    return splits.folds(splits.told_apart(splits.frame_keys(table), y), splits.FOLDS, 0)
+    return splits.folds(splits.without_ties(splits.table_keys(table, len(table)), y), splits.FOLDS, 0)
 
 
 def _is_numeric(X: Any) -> bool:

@@ -23,7 +23,8 @@ from aleator.estimators import robust
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-MOST_OF_ONE = 0.3  # of the sum of all losses may be the loss of one row
+MOST_OF_ONE = 0.3  # of the sum of all losses may be the loss of one row,
+TWICE = 2.0  # or so many times what each would have if all were equal
 ABOVE = 1.0  # times the largest loss of a held-out row may be expected of a new one, and at least
 BELOW = 5.0  # the part of the least mean loss of a group of held-out rows,
 GROUPS = 50  # of which there are so many,
@@ -193,11 +194,14 @@ def credible_losses(L: Floats, weight: Floats) -> Floats:
     L = np.minimum(L, robust.plausible_maximum(L, weight))
     one = float(weight[weight > 0].min(initial=np.inf))  # of one observation: equal rows are merged, with one weight
     low, high = 0.0, float(L.max(initial=0.0))
-    if not np.isfinite(one) or one * high <= MOST_OF_ONE * float(weight @ L):
+    if not np.isfinite(one):
+        return L
+    most = max(MOST_OF_ONE, TWICE * one / float(weight.sum()))  # of few rows each has a larger share
+    if one * high <= most * float(weight @ L):
         return L
     for _ in range(60):  # the height at which the largest loss is this share of the sum
         height = 0.5 * (low + high)
-        fits = one * height <= MOST_OF_ONE * float(weight @ np.minimum(L, height))
+        fits = one * height <= most * float(weight @ np.minimum(L, height))
         low, high = (height, high) if fits else (low, height)
     return np.minimum(L, low)
 

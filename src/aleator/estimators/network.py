@@ -141,10 +141,11 @@ class NetworkRegressor(QuantifiedRegressor):
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
         self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
         training = fitting.training(self, network, loss, head, len(learned.rows))
-        keys = splits.told_apart(splits.array_keys(X, learned.rows), *Y[learned.rows].T)
+        keys = splits.without_ties(splits.array_keys(X, learned.rows), *Y[learned.rows].T)
         group = np.arange(len(learned.rows))
         if groups is not None:
-            group = _several(groups_of_rows(groups, len(y))[learned.rows])
+            group = groups_of_rows(groups, len(y))[learned.rows]
+            group = _two_or_more(groups_of_rows(group, len(group)))  # numbered in the order of the rows
             keys = splits.group_keys(keys, group)
         return Lesson(learned, splits.folds(keys, splits.FOLDS, seeds[0]), group, training, seeds)
 
@@ -155,16 +156,13 @@ class NetworkRegressor(QuantifiedRegressor):
         if not hasattr(self, "n_features_in_") and np.ndim(X) == 2:
             self.n_features_in_ = int(np.shape(X)[1])
         Y = columns(targets(y, n_rows))
-        fold = None
-        if groups is not None:
-            keys = splits.group_keys(splits.array_keys(Y, np.arange(n_rows)), _several(groups_of_rows(groups, n_rows)))
-            fold = splits.folds(keys, splits.FOLDS, seed)
+        group = None if groups is None else _two_or_more(groups_of_rows(groups, n_rows))
         if sample_weight is None or np.shape(sample_weight) != (n_rows,) or (np.asarray(sample_weight) != 0).all():
-            self.encoder_, encoded = encoding.learned(self.encoder, X, _mixed(Y), fold)
+            self.encoder_, encoded = encoding.learned(self.encoder, X, _mixed(Y), _group_folds(X, Y, group, seed))
             return _with_columns(encoded)
         kept = np.flatnonzero(np.asarray(sample_weight))  # rows of weight zero are as if they were not there
-        fold = None if fold is None else fold[kept]
-        self.encoder_, of_kept = encoding.learned(self.encoder, _safe_indexing(X, kept), _mixed(Y[kept]), fold)
+        part, Y, group = _safe_indexing(X, kept), Y[kept], None if group is None else group[kept]
+        self.encoder_, of_kept = encoding.learned(self.encoder, part, _mixed(Y), _group_folds(part, Y, group, seed))
         encoded = np.zeros((n_rows, of_kept.shape[1]))
         encoded[kept] = of_kept
         return _with_columns(encoded)
@@ -303,7 +301,15 @@ class NetworkRegressor(QuantifiedRegressor):
             return list(pool.map(lambda params, held: read.outputs(params, X, held), self.params_, reach))
 
 
-def _several(groups: NDArray[np.int64]) -> NDArray[np.int64]:
+def _group_folds(X: Any, Y: Floats, group: NDArray[np.int64] | None, seed: int) -> NDArray[np.int64] | None:
+    """Folds of whole groups for an encoder; None if there are no groups."""
+    if group is None:
+        return None
+    keys = splits.without_ties(splits.table_keys(X, len(Y)), *Y.T)
+    return splits.folds(splits.group_keys(keys, group), splits.FOLDS, seed)
+
+
+def _two_or_more(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     if (groups == groups[0]).all():
         raise ValueError("all rows are of one group; to hold out one group in turn there must be at least two.")
     return groups

@@ -19,6 +19,7 @@ STEP = 6.0  # the tail of a column ends where half as many rows reach more than 
 REACH = 2.0  # and so many times beyond its last value nothing is told apart
 RARE = 10.0  # rows: a flag that fewer of them have is not learned from,
 RARE_SHARE = 0.05  # or fewer than this share, in smaller tables
+MISTAKES = 0.02  # of the cells of a column may be mistakes, beyond a torn tail; more are, if they have one value
 
 FEWEST, SHARE, MOST = 3.0, 0.005, 10.0  # rows with the largest values, of all: what so many have is plausible, and
 LARGEST = 1e300  # what is implausible loses at most so much, which several outputs can add up
@@ -45,8 +46,9 @@ def tail_ends(values: Floats, weight: Floats | None) -> tuple[float, float] | No
     """The least and the largest value of a column without what is torn off; None if hardly any row differs.
 
     From the middle outwards, each step has half as many rows beyond it. A long tail grows step by step, that of Cauchy
-    by a factor of two. A sentinel, or a wrong unit, is a leap: the tail ends before it. Where many rows share the
-    middle value, the steps are those of all others.
+    by a factor of two. A sentinel, or a wrong unit, is a leap: the tail ends before it, if few cells lie beyond, or
+    cells of one value. A group of rows far from the others is no mistake. Where many rows share the middle value, the
+    steps are those of all others.
     """
     found = _tails(values, weight)
     if found is None:
@@ -56,16 +58,26 @@ def tail_ends(values: Floats, weight: Floats | None) -> tuple[float, float] | No
 
 
 def plausible_cells(values: Floats) -> tuple[float, float]:
-    """The ends beyond which a cell of a column is taken for a mistake, infinite where the tail is not torn.
+    """The ends beyond which a cell of a column is taken for a mistake; infinite where there is none.
 
-    They are twice as far from the middle as the tail reaches.
+    They are six times as far from the middle as the tail reaches before it is torn.
     """
-    found = _tails(values, None) if len(values) else None
-    if found is None:
+    if not len(values):
         return -math.inf, math.inf
-    middle, (below, above), first = found
-    low, high = middle - REACH * max(below, first), middle + REACH * max(above, first)
-    return low if (values < low).any() else -math.inf, high if (values > high).any() else math.inf
+    return -_largest_plausible(-values), _largest_plausible(values)
+
+
+def _largest_plausible(values: Floats) -> float:
+    """The upper end. A largest value that many rows share is compared with all others: it may be a code for a gap."""
+    top = float(values.max())
+    shared = int((values == top).sum())
+    others = values[values < top] if RARE <= shared < 0.5 * len(values) else values
+    found = _tails(others, None)
+    if found is None:
+        return math.inf
+    middle, (_, above), first = found
+    high = middle + STEP * max(above, first)
+    return high if top > high else math.inf
 
 
 def _tails(values: Floats, weight: Floats | None) -> tuple[float, tuple[float, float], float] | None:
@@ -81,11 +93,28 @@ def _tails(values: Floats, weight: Floats | None) -> tuple[float, tuple[float, f
     own = None if weight is None else weight[others]
     steps = [0.5**k for k in range(2, 64) if 0.5**k * mass >= 0.5] or [0.25]
     levels = (*(1 - step for step in steps), 1.0)
-    far = values[others] - middle
-    reached = [np.maximum(quantiles(side, own, levels), 0.0) for side in (-far, far)]
-    first = max(side[0] for side in reached)  # a side with few rows is measured by the other
-    below, above = (_end(side, first) for side in reached)
-    return middle, (below, above), float(first)
+    with np.errstate(over="ignore"):
+        far = values[others] - middle
+    sides = -far, far
+    reached = [np.maximum(quantiles(side, own, levels), 0.0) for side in sides]
+    first = float(max(steps[0] for steps in reached))  # a side with few rows is measured by the other
+    weights = weights[others]
+    below, above = (_tail(side, weights, steps, first, total) for side, steps in zip(sides, reached, strict=True))
+    return middle, (below, above), first
+
+
+def _tail(far: Floats, weight: Floats, reached: Floats, first: float, total: float) -> float:
+    """How far one tail reaches, if steps with half as many rows beyond each reach so far."""
+    end = 0.0
+    for value in reached:
+        limit = STEP * max(end, first)
+        if value > limit:
+            beyond = far > limit
+            few = float(weight[beyond].sum()) <= MISTAKES * total
+            if few or (far[beyond] == far[beyond][0]).all():
+                break
+        end = float(value)
+    return end
 
 
 def _end(reached: Floats, first: float) -> float:

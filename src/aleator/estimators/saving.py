@@ -36,15 +36,13 @@ def packed(model: Any) -> tuple[Facts, Arrays]:
     """A fitted estimator as the facts and arrays of a file."""
     facts, arrays = model._packed()
     facts = {"kind": type(model).__name__, "written_by": _versions(), **facts}
-    model._layout.check_values(facts)
-    model._layout.check_arrays(arrays, sizes_of(model))
+    sizes: Sizes = {"outputs": model.n_outputs_, "losses": len(model.loss_scale_)}
+    try:
+        model._layout.check_values(facts)
+        model._layout.check_arrays(arrays, sizes)
+    except ValueError as error:
+        raise ValueError(f"the model cannot be saved: {str(error).removeprefix('corrupt model file: ')}") from None
     return facts, arrays
-
-
-def sizes_of(model: Any) -> Sizes:
-    """The sizes that a fitted estimator's parameters determine."""
-    losses = len(model.loss_scale_) if hasattr(model, "loss_scale_") else 0
-    return {"outputs": model.n_outputs_, "losses": losses}
 
 
 def _versions() -> dict[str, str]:
@@ -85,6 +83,7 @@ def made(facts: Facts, arrays: Arrays, kinds: dict[str, type[Any]], estimator: A
     if estimator is None and inner is not None and inner["form"] == "aleator":
         estimator = made(inner, within("estimator", arrays), kinds)
     kinds[kind]._layout.check_values(facts)
+    kinds[kind]._layout.check_names(arrays)
     model = kinds[kind]._unpacked(facts, arrays, **({} if estimator is None else {"estimator": estimator}))
     _check_units(model)
     return model
@@ -273,6 +272,8 @@ def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
     model.n_features_in_ = facts.get("n_features", D)
     model.network_ = model._network(D, M, Q)
     if "reach_" in arrays:
+        if not model.network_.n_quantifiers:
+            raise ValueError("corrupt model file: reach_ needs a quantifier.")
         model.reach_ = arrays["reach_"]
     sizes = {"outputs": M, "losses": Q, "members": model.n_members, "inputs": D, "weights": model.network_.n_params}
     model._layout.check_arrays(arrays, sizes)

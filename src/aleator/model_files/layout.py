@@ -13,7 +13,8 @@ from typing import Any
 from aleator.engine.kernels import FARTHEST
 from aleator.model_files.schema import Array, Sizes, Value, check_arrays, check_values, count
 
-LARGEST = 1e300  # groups of the check
+LARGEST = 1e300
+WEIGHT = 1e8  # beyond which products of weights are no numbers of float32
 
 
 def _floats(*shape: int | str, about: str, **limits: Any) -> Array:
@@ -28,7 +29,7 @@ class Layout:
     values: Mapping[str, Value]
     arrays: Mapping[str, Array]
 
-    def with_(self, about: str, values: Mapping[str, Value], arrays: Mapping[str, Array]) -> "Layout":
+    def extended(self, about: str, values: Mapping[str, Value], arrays: Mapping[str, Array]) -> "Layout":
         """All of this one, and more."""
         return Layout(about, {**self.values, **values}, {**self.arrays, **arrays})
 
@@ -36,17 +37,31 @@ class Layout:
         """Raise a ValueError unless a file's values are those described."""
         check_values(self.values, facts)
 
+    def check_names(self, arrays: Mapping[str, Any]) -> None:
+        """Raise a ValueError if an array is missing."""
+        missing = [name for name, spec in self.arrays.items() if name not in arrays and not spec.optional]
+        if missing:
+            raise ValueError(f"corrupt model file: the array {missing[0]} is missing.")
+
     def check_arrays(self, arrays: Mapping[str, Any], sizes: Sizes) -> None:
         """Raise a ValueError unless a file's arrays are those described and agree with `sizes`, which are completed."""
+        unknown = [name for name in arrays if "/" in name and name.partition("/")[0] not in PARTS]
+        if unknown:
+            raise ValueError(f"corrupt model file: the array {unknown[0]!r:.80} is not expected.")
         own = {name: values for name, values in arrays.items() if "/" not in name}
-        curves = [name for name in own if name.startswith("correction ")]
         specs = {name: spec for name, spec in self.arrays.items() if name != CURVES}
-        if curves:
-            specs |= {f"correction {k}": replace(self.arrays[CURVES], optional=False) for k in range(sizes["losses"])}
+        n_curves = sum(name.startswith("correction ") for name in own)
+        if n_curves not in (0, sizes.get("losses", 0)):
+            raise ValueError(f"corrupt model file: {n_curves} curves of `recalibrate`, where each loss has one.")
+        for k in range(n_curves):
+            specs[f"correction {k}"] = replace(self.arrays[CURVES], shapes=((2, f"knots of {k}"),), optional=False)
         check_arrays(specs, own, sizes)
+        if any(own[f"correction {k}"].shape[1] == 0 for k in range(n_curves)):
+            raise ValueError("corrupt model file: a curve of `recalibrate` needs a knot.")
 
 
 CURVES = "correction 0, 1, ..."
+PARTS = ("encoder", "estimator", "table")
 
 EVERY = Layout(
     "every estimator",
@@ -78,7 +93,7 @@ EVERY = Layout(
             about="`check_.groups`: output, rows, expected and realised loss",
         ),
         CURVES: _floats(
-            2, "knots", low=0, optional=True, about="for each loss the curve that `recalibrate` learned: before, after"
+            2, "knots", low=0, rising=1, optional=True, about="a curve of `recalibrate` for each loss: before, after"
         ),
     },
 )  # fmt: skip
@@ -92,12 +107,12 @@ def _scaling(targets: str) -> dict[str, Array]:
             2, "inputs", low=-FARTHEST, high=FARTHEST, rising=0, optional=True,
             about="range of each input, in standard deviations",
         ),
-        "y_mean": _floats(targets, about="mean of each target"),
-        "y_spread": _floats(targets, low=0, about="standard deviation of each target"),
+        "y_mean": _floats(targets, low=-LARGEST, high=LARGEST, about="mean of each target"),
+        "y_spread": _floats(targets, low=0, high=LARGEST, about="standard deviation of each target"),
     }  # fmt: skip
 
 
-NETWORK = EVERY.with_(
+NETWORK = EVERY.extended(
     "pairs and baselines made of networks",
     {
         "encoder": Value(dict, optional=True, about="encoder of the table; its arrays are named `encoder/...`"),
@@ -107,7 +122,7 @@ NETWORK = EVERY.with_(
     },
     {
         **_scaling("outputs"),
-        "params_": Array(("f4",), (("members", "weights"),), about="weights of each member, layer by layer"),
+        "params_": Array(("f4",), (("members", "weights"),), -WEIGHT, WEIGHT, about="weights of each member"),
         "n_epochs_": Array(("i8",), (("members",),), low=0, about="epochs of each member"),
         "lam_": _floats("members", low=0, about="lam of each member"),
         "unit": _floats("losses", low=0, about="unit in which the networks measure the loss"),
@@ -115,11 +130,11 @@ NETWORK = EVERY.with_(
         "reach_": Array(
             ("f4",), (("members", 2, "losses"),), rising=1, optional=True, about="range of xi of each member"
         ),
-        "out_of_fold": _floats("held-out rows", "columns", optional=True, about="`out_of_fold_`"),
+        "out_of_fold": _floats("held-out rows", "columns", infinite=True, optional=True, about="`out_of_fold_`"),
     },
 )
 
-DROPOUT = NETWORK.with_(
+DROPOUT = NETWORK.extended(
     "DropoutRegressor",
     {},
     {
@@ -128,29 +143,29 @@ DROPOUT = NETWORK.with_(
     },
 )
 
-SVGD = EVERY.with_(
+SVGD = EVERY.extended(
     "SVGDRegressor",
     {},
     {
         **_scaling("outputs"),
-        "params_": Array(("f4",), (("particles", "weights"),), about="weights of each particle"),
+        "params_": Array(("f4",), (("particles", "weights"),), -WEIGHT, WEIGHT, about="weights of each particle"),
         "noise_": _floats("particles", "outputs", low=0, about="loss of the noise"),
     },
 )
 
-PBP = EVERY.with_(
+PBP = EVERY.extended(
     "PBPRegressor",
     {},
     {
         **_scaling("outputs"),
         "weight_mean_": _floats("weights", about="mean of each weight"),
-        "weight_variance_": _floats("weights", low=5e-324, about="variance of each weight"),
+        "weight_variance_": _floats("weights", positive=True, about="variance of each weight"),
         "noise_precision_": _floats("outputs", 2, low=0, about="gamma distribution of the noise's precision"),
         "weight_precision_": _floats(2, about="gamma distribution of the weights' precision"),
     },
 )
 
-QUANTIFIER = EVERY.with_(
+QUANTIFIER = EVERY.extended(
     "LossQuantifier",
     {
         "n_features": count(none=True, about="columns of the table, if it had a fixed number"),
@@ -164,7 +179,7 @@ QUANTIFIER = EVERY.with_(
     },
     {
         **_scaling("losses"),
-        "params": Array(("f4",), (("members", "weights"),), about="weights of each quantifier"),
+        "params": Array(("f4",), (("members", "weights"),), -WEIGHT, WEIGHT, about="weights of each quantifier"),
         "lams": _floats("members", low=0, about="lam of each quantifier"),
         "reach": Array(("f4",), (("members", 2, "losses"),), rising=1, about="range of xi of each quantifier"),
         "unit": _floats("losses", low=0, about="unit in which the networks measure the loss"),
@@ -172,7 +187,7 @@ QUANTIFIER = EVERY.with_(
         "prediction_range_": _floats(
             2, "outputs", infinite=True, rising=0, optional=True, about="range of plausible predictions"
         ),
-        "out_of_fold": _floats("held-out rows", "columns", nan=True, about="`out_of_fold_`"),
+        "out_of_fold": _floats("held-out rows", "columns", nan=True, infinite=True, about="`out_of_fold_`"),
         "probes": _floats(
             3,
             "outputs",
@@ -255,9 +270,9 @@ def _shapes(spec: Array) -> str:
 
 
 def _range(spec: Array) -> str:
-    parts = []
+    parts = ["> 0"] * spec.positive
     if spec.low > -math.inf or spec.high < math.inf:
-        low = "> 0" if spec.low == 5e-324 else f"≥ {spec.low:g}" if spec.low > -math.inf else ""
+        low = f"≥ {spec.low:g}" if spec.low > -math.inf else ""
         parts.append(f"{low}{f', ≤ {spec.high:g}' if spec.high < math.inf else ''}".strip(", "))
     parts += ["NaN allowed"] * spec.nan + ["infinity allowed"] * spec.infinite
     parts += [f"rising along axis {spec.rising}"] * (spec.rising is not None) + ["optional"] * spec.optional

@@ -23,7 +23,8 @@ class Array:
     """An array: its possible dtypes and shapes, and the range of its values, which are finite.
 
     With `nan` values may be missing, with `infinite` they may be infinite. Along the axis `rising`, if any, no value is
-    smaller than the one before. With `optional` the array may be absent. `about`: what it holds, for the documentation.
+    smaller than the one before. With `positive` all are > 0. With `optional` the array may be absent. `about`: what it
+    holds, for the documentation.
     """
 
     dtypes: tuple[str, ...]
@@ -34,6 +35,7 @@ class Array:
     infinite: bool = False
     optional: bool = False
     rising: int | None = None
+    positive: bool = False
     about: str = ""
 
     def check(self, name: str, values: Any, sizes: Sizes) -> None:
@@ -56,6 +58,8 @@ class Array:
                 raise ValueError(f"corrupt model file: {name} contains infinite values.")
         if values.size and ((values < self.low) | (values > self.high)).any():
             raise ValueError(f"corrupt model file: {name} must lie between {self.low:g} and {self.high:g}.")
+        if self.positive and not (values > 0).all():
+            raise ValueError(f"corrupt model file: {name} must be > 0.")
         if self.rising is not None:
             before, after = (np.moveaxis(values, self.rising, 0)[part] for part in (slice(None, -1), slice(1, None)))
             if (before > after).any():

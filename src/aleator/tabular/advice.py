@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from aleator.estimators import robust
 from aleator.tabular.evaluation import Evaluation
 from aleator.tabular.words import percent
 
@@ -37,7 +38,7 @@ def warnings_of(X: pd.DataFrame, y: Floats, target: str, judged: Evaluation | No
     if len(y) < FEW_ROWS:
         found.append(f"The model learned from {len(y)} rows only; with fewer than {FEW_ROWS} expect surprises.")
     for name, column in X.items():
-        found += _suspect(str(name), column, y, target)
+        found += [*_suspect(str(name), column, y, target), *_implausible(str(name), column)]
     if judged is None:
         return [*found, "No rows were left to judge the model by: nothing is known of its error on new rows."]
     return found + judged_warnings(judged)
@@ -139,6 +140,19 @@ def _may_be_chance(measures: dict[str, Any]) -> bool:
     expected = measures.get("credible_expected_loss", measures["expected_loss"])
     apart = abs(expected - measures["credible_loss"])
     return bool(apart < CHANCE * measures["credible_loss_error"])
+
+
+def _implausible(name: str, column: "pd.Series[Any]") -> list[str]:
+    """Cells that count as missing because they are far beyond all others."""
+    if column.dtype.kind != "f":
+        return []
+    values = column.dropna().to_numpy(np.float64)
+    low, high = robust.plausible_cells(values)
+    beyond = values[(values < low) | (values > high)]
+    if not len(beyond):
+        return []
+    cells, count = ("1 cell", "counts") if len(beyond) == 1 else (f"{len(beyond):,} cells", "count")
+    return [f"Column {name!r}: {cells} far beyond all others, such as {beyond[0]:g}, {count} as missing."]
 
 
 def _suspect(name: str, column: "pd.Series[Any]", y: Floats, target: str) -> list[str]:

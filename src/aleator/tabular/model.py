@@ -85,6 +85,8 @@ class TableModel:
         seen = {name: [each.low, each.high, each.gaps] for name, each in self.seen.items()}
         table: dict[str, Any] = {"schema": self.schema.facts(), "target": self.target, "target_unit": self.target_unit}
         table |= {"seen": seen, "card": self.card}
+        layout.TABLE.check_values(table)
+        layout.TABLE.check_arrays({"losses": self.losses, "rows": self.rows}, {})
         own = {"table/losses": self.losses, "table/rows": self.rows}
         bundle.write(path, facts | {"table": table}, arrays | own, key=key)
 
@@ -111,7 +113,7 @@ class TableModel:
                 _card(table["card"]),
                 None if table.get("target_unit") is None else str(table["target_unit"]),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} is incomplete, or of another version: {error!r}.") from error
         if not set(model.seen) <= {column.name for column in model.schema.columns if column.kind == "number"}:
             raise ValueError(f"{path}: corrupt model file: `seen` names a column that is not one of numbers.")

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from aleator.estimators import TableEncoder
+from aleator.estimators import TableEncoder, robust
 from aleator.tabular.words import cell
+
+Floats = NDArray[np.float64]
 
 REACH = 0.25  # so many widths of the training rows beyond their ends a number is still near
 
@@ -28,10 +31,17 @@ def seen_in(X: pd.DataFrame) -> dict[str, Seen]:
     """Of the columns of numbers."""
     numbers = {str(name): column for name, column in X.items() if column.dtype.kind == "f"}
     return {
-        name: Seen(float(column.min()), float(column.max()), bool(column.isna().any()))
+        name: Seen(*_range(column.dropna().to_numpy(np.float64)), bool(column.isna().any()))
         for name, column in numbers.items()
         if column.notna().any()
     }
+
+
+def _range(values: Floats) -> tuple[float, float]:
+    """The least and the largest number that is plausible: a cell of -999 does not make -900 a number like others."""
+    low, high = robust.plausible_cells(values)
+    inside = values[(values >= low) & (values <= high)]
+    return float(inside.min()), float(inside.max())
 
 
 @dataclass
