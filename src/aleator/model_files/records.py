@@ -4,6 +4,7 @@ A record of an estimator of scikit-learn's becomes JSON and named arrays (`flatt
 (`nested`). Nothing here knows an estimator; `scikit_learn.py` knows which there are, and what each must hold.
 """
 
+from collections import UserList
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -105,8 +106,8 @@ def plain(value: Any) -> Any:
         return number if np.isfinite(number) else {"float": str(number)}
     if isinstance(value, np.generic):
         return plain(value.item())
-    if isinstance(value, list):
-        return [plain(each) for each in value]
+    if isinstance(value, (list, UserList)):  # scikit-learn 1.6 keeps columns in one that warns when it is read
+        return [plain(each) for each in getattr(value, "data", value)]
     if isinstance(value, tuple):
         return {"tuple": [plain(each) for each in value]}
     if isinstance(value, slice):
