@@ -282,3 +282,12 @@ def test_rows_in_a_far_group_keep_their_place_as_inputs():
     inputs = scaling(X, y, np.arange(1000), np.ones(1000), "robust").inputs(X)[:, 0]
     assert len(np.unique(inputs)) == 1000
     assert np.abs(inputs).max() < 10
+
+
+def test_new_values_count_up_to_twice_the_tail_and_no_further_than_a_long_one():
+    rng = np.random.default_rng(0)
+    for draw, times in (("uniform", 2.0), ("normal", None), ("long", 1.0)):
+        X = np.exp(2 * rng.normal(size=(1000, 1))) if draw == "long" else getattr(rng, draw)(size=(1000, 1))
+        scales = scaling(X, X, np.arange(1000), np.ones(1000), "robust")
+        end, far = scales.inputs(np.array([[X.max()], [1e9]]))[:, 0]
+        assert_allclose(far, times * end if times else table_module.FAR, rtol=0.02)

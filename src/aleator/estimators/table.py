@@ -6,8 +6,9 @@ the rows, and a weight of 2 is the same as the row twice. No row is copied: all 
 
 Inputs are standardised in one of two ways. "standard" is the paper's: mean and standard deviation. "robust" first clips
 each column to the end of its tail (`robust.tail_ends`), ignores one in which hardly any row differs, and lets no value
-be more than `FARTHEST` spreads out. A clean column is standardised as in the paper, to the bit; a wrong cell is
-then not much farther out than the last of the others, whatever stands in it.
+be more than `FARTHEST` spreads out. New values count up to twice the end of the tail, but beyond `FAR` spreads only as
+far as the tail itself: there is little to extrapolate from. A clean column is standardised as in the paper, to the
+bit; a wrong cell is then not much farther out than the last of the others, whatever stands in it.
 """
 
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from aleator.losses import Loss
 Floats = NDArray[np.float64]
 ROWS_AT_A_TIME = 16_384  # copied together, where rows are copied at all
 FARTHEST = 10.0  # spreads from the mean to the end of a tail, or the spread is made larger
+FAR = 5.0  # spreads out, new values count only as far as the tail reaches; nearer, up to twice as far
 SCALINGS = ("robust", "standard")
 
 
@@ -130,7 +132,8 @@ def scaling(
     spread = np.maximum(spread, np.maximum(high - mean, mean - low) / FARTHEST)
     scales = Scaling(mean, spread, *of_y)
     ends = np.stack([low - mean, high - mean]) * scales.x_scale
-    return replace(scales, x_clip=robust.REACH * ends)
+    reach = np.maximum(np.abs(ends), np.minimum(robust.REACH * np.abs(ends), FAR))
+    return replace(scales, x_clip=np.sign(ends) * reach)
 
 
 def _tail_ends(X: NDArray[np.floating], rows: NDArray[np.int64], weight: Floats) -> tuple[Floats, Floats]:
