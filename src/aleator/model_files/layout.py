@@ -158,9 +158,11 @@ PBP = EVERY.extended(
     {},
     {
         **_scaling("outputs"),
-        "weight_mean_": _floats("weights", about="mean of each weight"),
-        "weight_variance_": _floats("weights", positive=True, about="variance of each weight"),
-        "noise_precision_": _floats("outputs", 2, low=0, about="gamma distribution of the noise's precision"),
+        "weight_mean_": _floats("weights", low=-WEIGHT, high=WEIGHT, about="mean of each weight"),
+        "weight_variance_": _floats("weights", positive=True, high=WEIGHT**2, about="variance of each weight"),
+        "noise_precision_": _floats(
+            "outputs", 2, low=0, high=1e100, about="gamma distribution of the noise's precision"
+        ),
         "weight_precision_": _floats(2, about="gamma distribution of the weights' precision"),
     },
 )
