@@ -22,11 +22,11 @@ test-newest: browser
 	$(MAKE) .venv-newest/all
 	MPLBACKEND=Agg SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CURDIR)/.venv-newest/numba .venv-newest/bin/python -m pytest -n 2 --dist worksteal -W default $(ARGS)
 
-# The tests that need no torch, with another interpreter: make test-python PYTHON=python3.13
+# The tests that need neither torch nor Ray, with another interpreter: make test-python PYTHON=python3.13
 test-python: browser
 	$(MAKE) .venv-python/all
 	MPLBACKEND=Agg SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CURDIR)/.venv-python/numba .venv-python/bin/python -m pytest -n 2 --dist worksteal -W default \
-	  $(addprefix --ignore=,$(shell grep -lE "^(import|from) (torch|aleator.torch)" tests/*.py)) -k "not torch" $(ARGS)
+	  $(addprefix --ignore=,src/aleator/torch $(shell grep -lE "^(import|from) (torch|aleator.torch)" tests/*.py)) -k "not torch and not ray" $(ARGS)
 
 # The tests of the page use Chromium. Where there is none, Debian's is installed; elsewhere CHROMIUM may name one.
 browser:
