@@ -8,7 +8,13 @@ import pytest
 from aleator import PairEnsemble, PairRegressor, engine, losses, mixtures
 from aleator.estimators import automatic, fitting, gain, recipe
 from aleator.estimators.held_out import HeldOut
-from test_automatic import table
+
+
+def table(n, seed=0, columns=4):
+    """A smooth function of two columns, with noise that grows with a third."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, columns))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * np.abs(X[:, 2]) * rng.normal(size=n)
 
 
 @pytest.fixture
