@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from aleator import losses
-from aleator.estimators.table import scaling, units, weighted_set
+from aleator.estimators.table import _left_out_errors, scaling, units, weighted_set
 
 small = arrays(np.float64, (12, 2), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
 counts = arrays(np.int64, 12, elements=st.integers(0, 3)).filter(lambda w: w.sum() > 0)
@@ -82,3 +82,29 @@ def test_the_unit_is_the_loss_of_missing_by_one_standard_deviation(loss):
     np.testing.assert_allclose(push, alone[:, 2] / 2, rtol=1e-6)
     framed = factor * loss(shift + scale * standard, shift + scale * np.zeros_like(standard))
     np.testing.assert_allclose(together.unit * framed, loss(y, s.y_mean), rtol=1e-4, atol=1e-4)
+
+
+def test_the_error_of_rows_left_out_is_that_of_lines_without_them():
+    rng = np.random.default_rng(0)
+    x, Y, w = rng.normal(size=12), rng.normal(size=(12, 2)), rng.uniform(0.5, 2, 12)
+    errors = np.zeros(2)
+    for i in range(12):
+        others = np.arange(12) != i
+        for k, target in enumerate(Y.T):
+            line = np.polynomial.Polynomial.fit(x[others], target[others], 1, w=np.sqrt(w[others]))
+            errors[k] += w[i] / w.sum() * (target[i] - line(x[i])) ** 2
+    np.testing.assert_allclose(_left_out_errors(x, Y, w), errors)
+
+
+@pytest.mark.parametrize("wanted", ["nothing", "the prediction", "the noise"])
+def test_a_long_tail_stays_where_it_tells_something(wanted):
+    """Rows at the end of a log-normal column are clipped to those before, unless y or its noise follows them."""
+    rng = np.random.default_rng(1)
+    x = np.exp(1.5 * rng.normal(size=400))
+    noise = rng.normal(size=400)
+    y = {"nothing": noise, "the prediction": x + noise, "the noise": x * noise}[wanted]
+    rows, weight = weighted_set(x[:, None], y[:, None], None)
+    scales = scaling(x[:, None], y[:, None], rows, weight, "robust")
+    seen = scales.inputs(x[:, None])[:, 0]
+    clipped = (seen == seen.max()).sum()
+    assert clipped == (5 if wanted == "nothing" else 1)

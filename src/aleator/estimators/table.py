@@ -7,8 +7,11 @@ the rows, and a weight of 2 is the same as the row twice. No row is copied: all 
 Inputs are standardised in one of two ways. "standard" is the paper's: mean and standard deviation. "robust" first clips
 each column to the end of its tail (`robust.tail_ends`), ignores one in which hardly any row differs, and lets no value
 be more than `FARTHEST` spreads out. New values count up to twice the end of the tail, but beyond `FAR` spreads only as
-far as the tail itself: there is little to extrapolate from. A clean column is standardised as in the paper, to the
-bit; a wrong cell is then not much farther out than the last of the others, whatever stands in it.
+far as the tail itself: there is little to extrapolate from. Where the tail reaches beyond `FAR` spreads, its last rows
+have so much leverage that a network follows them alone. They keep their place only if a straight line through them
+predicts rows that it did not see, or how far these are from the mean, better than a line through the column without
+them; otherwise they are clipped. A column without such a tail is standardised as in the paper, to the bit; a wrong
+cell is then not much farther out than the last of the others, whatever stands in it.
 """
 
 from dataclasses import dataclass, replace
@@ -24,6 +27,8 @@ Floats = NDArray[np.float64]
 ROWS_AT_A_TIME = 16_384  # copied together, where rows are copied at all
 FARTHEST = 10.0  # spreads from the mean to the end of a tail, or the spread is made larger
 FAR = 5.0  # spreads out, new values count only as far as the tail reaches; nearer, up to twice as far
+LAST, LAST_SHARE = 3.0, 0.01  # rows, or this share of all if it is more: the last ones of a tail
+BETTER = 0.98  # of the error without them, or less, is that of a line through them, if they are to keep their place
 SCALINGS = ("robust", "standard")
 
 
@@ -128,6 +133,7 @@ def scaling(
     if way == "standard":
         return Scaling(*_moments(X, rows, weight), *of_y)
     low, high = _tail_ends(X, rows, weight)
+    low, high = _supported_ends(X, Y, rows, weight, (low, high), of_y)
     mean, spread = _moments(X, rows, weight, (low, high))
     spread = np.maximum(spread, np.maximum(high - mean, mean - low) / FARTHEST)
     scales = Scaling(mean, spread, *of_y)
@@ -146,6 +152,54 @@ def _tail_ends(X: NDArray[np.floating], rows: NDArray[np.int64], weight: Floats)
         found = robust.tail_ends(values, weights)
         ends[:, k] = robust.quantiles(values, weights, (0.5,)) * 2 if found is None else found
     return ends[0], ends[1]
+
+
+def _supported_ends(
+    X: NDArray[np.floating],
+    Y: Floats,
+    rows: NDArray[np.int64],
+    weight: Floats,
+    ends: tuple[Floats, Floats],
+    of_y: tuple[Floats, Floats],
+) -> tuple[Floats, Floats]:
+    """The ends of tails beyond `FAR` spreads, without their last rows where a straight line to Y does better so."""
+    low, high = ends
+    mean, spread = _moments(X, rows, weight, ends)
+    below, above = mean - low > FAR * spread, high - mean > FAR * spread
+    long = np.flatnonzero((below | above) & (spread > 1e-300))
+    if not len(long):
+        return ends
+    low, high, own = low.copy(), high.copy(), weight[rows]
+    targets = (Y[rows] - of_y[0]) / np.where(of_y[1] > 0, of_y[1], 1.0)
+    targets = np.hstack([targets, np.abs(targets)])  # the column may tell of the noise alone
+    share = max(LAST / own.sum(), LAST_SHARE)
+    for k in long:
+        values = X[rows, k].astype(np.float64, copy=False)
+        lower, upper = robust.quantiles(values, own, (share, 1 - share))
+        near = max(lower, low[k]) if below[k] else low[k], min(upper, high[k]) if above[k] else high[k]
+        if near[0] >= near[1]:
+            continue
+        whole, short = (
+            _left_out_errors((np.clip(values, *range_) - mean[k]) / spread[k], targets, own)
+            for range_ in ((low[k], high[k]), near)
+        )
+        if (whole > BETTER * short).all():
+            low[k], high[k] = near
+    return low, high
+
+
+def _left_out_errors(x: Floats, Y: Floats, weight: Floats) -> Floats:
+    """Squared errors (M,) of a straight line from x (n,) to Y (n, M), each row predicted by the line of all others.
+
+    It is in closed form: residual / (1 - leverage). Allen, Technometrics 16 (1974).
+    """
+    share = weight / weight.sum()
+    x = x - (share * x).sum()
+    Y = Y - (share[:, None] * Y).sum(axis=0)
+    variance = (share * x**2).sum()
+    residual = Y - np.outer(x, ((share * x)[:, None] * Y).sum(axis=0) / variance)
+    leverage = np.minimum(share * (1 + x**2 / variance), 1 - 1e-9)
+    return np.asarray((share[:, None] * (residual / (1 - leverage)[:, None]) ** 2).sum(axis=0))
 
 
 def _moments(
