@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := dev,torch,boosters,compare,data,ray,dask,onnx,parquet
 
-.PHONY: fuzz-files fuzz-tables file-sizes test-lowest test-newest test-python gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
+.PHONY: mutations same-numbers fuzz-files fuzz-tables file-sizes test-lowest test-newest test-python gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
   reproduction tuned cells msd kills signals torch digits command docs format clean
 
 demo: .venv/core
@@ -26,7 +26,7 @@ test-newest: browser
 test-python: browser
 	$(MAKE) .venv-python/all
 	MPLBACKEND=Agg SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CURDIR)/.venv-python/numba .venv-python/bin/python -m pytest -n 2 --dist worksteal -W default \
-	  $(addprefix --ignore=,src/aleator/torch $(shell grep -lE "^(import|from) (torch|aleator.torch)" tests/*.py)) -k "not torch and not ray" $(ARGS)
+	  $(addprefix --ignore=,src/aleator/torch $(shell grep -rlE "^(import|from) (torch|aleator.torch)" tests --include=*.py)) -k "not torch and not ray" $(ARGS)
 
 # The tests of the page use Chromium. Where there is none, Debian's is installed; elsewhere CHROMIUM may name one.
 browser:
@@ -85,6 +85,14 @@ fuzz-tables: .venv/all
 
 fuzz-files: .venv/all
 	$(BIN)/python benchmarks/fuzz_files.py $(ARGS)
+
+# 300 small mutations of the mathematics, each judged by the tests of its module (an hour on two cores).
+mutations: .venv/all
+	$(BIN)/python benchmarks/mutations.py $(ARGS)
+
+# Are predictions those of another commit, to the last bit? ARGS="write FILE" with the one, "compare FILE" with the other.
+same-numbers: .venv/all
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/same_numbers.py $(ARGS)
 
 # Bytes and load times of model files.
 file-sizes: .venv/all

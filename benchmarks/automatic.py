@@ -24,8 +24,10 @@ from joblib import Parallel, delayed
 from aleator import PairEnsemble, datasets, metrics
 from aleator.baselines import MeanVarianceEnsemble
 from aleator.couplings import Coupling
-from aleator.estimators import automatic, fitting, recipe
 from aleator.paper.protocol import fold
+from aleator.training import defaults, problem
+from aleator.training.auto import length_search, procedure
+from aleator.training.settings import lam_is_auto
 
 SEEDS = {"boston": 4, "concrete": 2, "yacht": 4, "kin8nm": 1, "power": 1}
 
@@ -69,42 +71,47 @@ POWER_COUPLING = Coupling("power", power_f, power_g, power_df, power_dg)
 BOUNDED_COUPLING = Coupling("bounded", bounded_f, bounded_g, bounded_df, bounded_dg)
 
 
+def everywhere(member_maker: Any) -> dict[Any, Any]:
+    """Where members are made."""
+    return {(problem, "member_maker"): member_maker, (length_search, "member_maker"): member_maker}
+
+
 def kappa(begin: float, end: float) -> dict[Any, Any]:
     """Members whose kappa falls so."""
-    plain = fitting.member_maker
-    return {(fitting, "member_maker"): lambda settings, data, kappa=None: plain(settings, data, (begin, end))}
+    plain = problem.member_maker
+    return everywhere(lambda settings, data, kappa=None: plain(settings, data, (begin, end)))
 
 
 def kappas(begin: float, ends: list[float]) -> dict[Any, Any]:
     """Members whose kappa falls to different numbers."""
-    plain = fitting.member_maker
+    plain = problem.member_maker
 
     def member_maker(settings: Any, data: Any, kappa: Any = None) -> Any:
-        if not recipe.is_auto(settings):
+        if not lam_is_auto(settings):
             return plain(settings, data)
         makers = {
             seed: plain(settings, data, (begin, end))
-            for seed, end in zip(fitting.member_seeds(settings.random_state, len(ends)), ends, strict=True)
+            for seed, end in zip(problem.member_seeds(settings.random_state, len(ends)), ends, strict=True)
         }
         return lambda rows, seed, epochs: makers[seed](rows, seed, epochs)
 
-    return {(fitting, "member_maker"): member_maker}
+    return everywhere(member_maker)
 
 
 def lam_falls(begin: float, end: float) -> dict[Any, Any]:
     """Members whose lam is a number that falls, whatever the loss is."""
-    plain = fitting.member_maker
+    plain = problem.member_maker
 
     def member_maker(settings: Any, data: Any, kappa: Any = None) -> Any:
         def make_member(rows: Any, seed: int, epochs: int) -> Any:
             member = plain(settings, data)(rows, seed, epochs)
-            if not recipe.is_auto(settings):
+            if not lam_is_auto(settings):
                 return member
             return replace(member, lams=np.geomspace(begin, end, epochs), relative=None)
 
         return make_member
 
-    return {(fitting, "member_maker"): member_maker}
+    return everywhere(member_maker)
 
 
 # name -> what of the recipe is replaced, parameters of PairEnsemble
@@ -121,10 +128,13 @@ VARIANTS: dict[str, tuple[dict[Any, Any], dict[str, Any]]] = {
     "penalty times 10": ({}, {"l2": 10.0}),
     "rate 0.003": ({}, {"learning_rate": 3e-3}),
     "rate 0.03": ({}, {"learning_rate": 3e-2}),
-    "a third as long": ({(recipe, "LONGEST"): 266, (recipe, "WORK"): recipe.WORK // 3}, {}),
-    "three times as long": ({(recipe, "LONGEST"): 2400, (recipe, "WORK"): recipe.WORK * 3}, {}),
-    "batches of half the size": ({(recipe, "BATCH"): 16, (recipe, "ROOT"): 0.35}, {}),
-    "quantifiers do not learn anew": ({(automatic, "_quantified"): lambda settings, task, fit, held: fit}, {}),
+    "a third as long": ({(defaults, "MAX_EPOCHS"): 266, (defaults, "MAX_ROWS_SEEN"): defaults.MAX_ROWS_SEEN // 3}, {}),
+    "three times as long": (
+        {(defaults, "MAX_EPOCHS"): 2400, (defaults, "MAX_ROWS_SEEN"): defaults.MAX_ROWS_SEEN * 3},
+        {},
+    ),
+    "batches of half the size": ({(defaults, "MIN_BATCH"): 16, (defaults, "BATCH_FACTOR"): 0.35}, {}),
+    "no quantifier refit": ({(procedure, "_with_quantifiers"): lambda settings, pairs, result: result}, {}),
     "coupling softplus": ({}, {"coupling": "softplus"}),
     "coupling f = u^-1/2": ({}, {"coupling": POWER_COUPLING}),
     "coupling f = 1 / (1 + u)": ({}, {"coupling": BOUNDED_COUPLING}),

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import ttest_rel
 
-from aleator import bundle, datasets, files, losses
-from aleator.paper import results
+from aleator import atomic_write, datasets, losses
+from aleator.model_files import file_format
+from aleator.paper import compact_results
 from aleator.paper.protocol import OBJECTIVES, PUBLISHED, SETS, fold
-from aleator.paper.tables import DIGITS, ERROR, SIGNIFICANT
+from aleator.paper.real_data_tables import DIGITS, ERROR, SIGNIFICANT
 
 RESULTS = Path(__file__).parent.parent / "results"
 OURS = "`PairEnsemble()`"
@@ -40,7 +41,7 @@ def scales(folder, dataset, objective):
     data = datasets.load(dataset)
     loss, sums = losses.get(OBJECTIVES[objective]), np.zeros((3, len(data.y)))  # draws, expected, realised
     for path in sorted((folder / "records" / dataset / objective).glob("auto-*.safetensors")):
-        facts, said = bundle.read(path)
+        facts, said = file_format.read(path)
         test = fold(data, facts["job"]["fold"])[1]
         sums[:, test] += np.ones(len(test)), said["expected_loss"], loss(data.y[test], said["y_pred"])
     drawn = sums[:, sums[0] > 0]
@@ -59,8 +60,8 @@ def compared(folder, ours, others):
     for objective in OBJECTIVES:
         for measure in ("error", "auc"):
             fine, better, below = [], [], []
-            head = f"{ERROR[objective]}, {measure}" if measure == "error" else f"AUC of the {ERROR[objective]}"
-            lines += ["", f"| {head} | {OURS} | " + " | ".join(OTHERS) + " | paper's best |", "| --- " * 7 + "|"]
+            objective = f"{ERROR[objective]}, {measure}" if measure == "error" else f"AUC of the {ERROR[objective]}"
+            lines += ["", f"| {objective} | {OURS} | " + " | ".join(OTHERS) + " | paper's best |", "| --- " * 7 + "|"]
             for dataset in SETS:
                 own = by_fold(ours, dataset, objective, "auto", measure)
                 found = {OURS: own} | {
@@ -78,7 +79,7 @@ def compared(folder, ours, others):
                 if own.mean() <= paper:
                     below.append(dataset)
             told.append(
-                f"* {head}: best or not significantly worse on {len(fine)} of 5 ({', '.join(fine)}); significantly "
+                f"* {objective}: best or not significantly worse on {len(fine)} of 5 ({', '.join(fine)}); significantly "
                 f"better than both published ones on {len(better)} ({', '.join(better)}); "
                 f"at or below the paper's best on {len(below)}."
             )
@@ -97,11 +98,11 @@ def _shown(each, best, dataset):
 
 def main():
     folder = Path(sys.argv[1])
-    ours = results.read(folder).measures
+    ours = compact_results.read(folder).measures
     assert not ours["failed"].any(), "a fold failed"
-    others = {name: results.read(RESULTS / name).measures for name in {folder for folder, _ in OTHERS.values()}}
+    others = {name: compact_results.read(RESULTS / name).measures for name in {folder for folder, _ in OTHERS.values()}}
     text = "\n".join(compared(folder, ours, others)) + "\n"
-    with files.whole(folder / "compared.md", "table") as beside:
+    with atomic_write.whole(folder / "compared.md", "table") as beside:
         beside.write_text(text, encoding="utf-8")
     print(text)
 

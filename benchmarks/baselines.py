@@ -90,20 +90,20 @@ def methods(loss, name):
     pair = common | {"learning_rate": pair_rate, "epochs": pair_epochs, "lam": lam}
     return {
         "ML": MeanVarianceRegressor(dropout=dropout, **ml),
-        "EnsML": MeanVarianceEnsemble(5, **ml),
-        "SVGD, 1,000": SVGDRegressor(loss, iterations=1000),
-        "SVGD, 2,000": SVGDRegressor(loss, iterations=2000),
-        "SVGD, 10,000": SVGDRegressor(loss, iterations=10_000),
-        "PBP": PBPRegressor(loss),
+        "EnsML": MeanVarianceEnsemble(n_members=5, **ml),
+        "SVGD, 1,000": SVGDRegressor(loss=loss, iterations=1000),
+        "SVGD, 2,000": SVGDRegressor(loss=loss, iterations=2000),
+        "SVGD, 10,000": SVGDRegressor(loss=loss, iterations=10_000),
+        "PBP": PBPRegressor(loss=loss),
         "pair": PairRegressor(dropout=pair_dropout, **pair),
-        "EnsPair": PairEnsemble(5, **pair),
-        "plain, ours": PlainRegressor(loss, n_jobs=1),
-        "ML, ours": MeanVarianceRegressor(loss, n_jobs=1),
-        "beta-NLL, ours": BetaNLLRegressor(loss, n_jobs=1),
-        "dropout, ours": DropoutRegressor(loss, n_jobs=1),
-        "pair, ours": PairRegressor(loss, n_jobs=1),
-        "EnsML, ours": MeanVarianceEnsemble(5, loss=loss, n_jobs=1),
-        "EnsPair, ours": PairEnsemble(5, loss=loss, n_jobs=1),
+        "EnsPair": PairEnsemble(n_members=5, **pair),
+        "plain, ours": PlainRegressor(loss=loss, n_jobs=1),
+        "ML, ours": MeanVarianceRegressor(loss=loss, n_jobs=1),
+        "beta-NLL, ours": BetaNLLRegressor(loss=loss, n_jobs=1),
+        "dropout, ours": DropoutRegressor(loss=loss, n_jobs=1),
+        "pair, ours": PairRegressor(loss=loss, n_jobs=1),
+        "EnsML, ours": MeanVarianceEnsemble(n_members=5, loss=loss, n_jobs=1),
+        "EnsPair, ours": PairEnsemble(n_members=5, loss=loss, n_jobs=1),
     }
 
 

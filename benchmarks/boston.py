@@ -26,7 +26,7 @@ PUBLISHED = {
 }
 MODELS = {
     "pair": (PairRegressor(**PUBLISHED, dropout=0.4), "3.76 / 2.15"),
-    "ensemble": (PairEnsemble(5, **PUBLISHED), "3.14 / 1.86"),
+    "ensemble": (PairEnsemble(n_members=5, **PUBLISHED), "3.14 / 1.86"),
 }
 
 
@@ -44,9 +44,9 @@ def main() -> None:
             order = np.random.default_rng(fold).permutation(len(y))
             train, test = np.split(order, [round(0.95 * len(y))])
             said = model.set_params(random_state=fold).fit(X[train], y[train]).predict_uncertainty(X[test])
-            error = float(np.sqrt(np.mean((said.mean - y[test]) ** 2)))
-            auc = rejection_auc(y[test], said.mean, said.expected_loss)
-            rows.append((error, auc, loss_calibration(y[test], said.mean, said.expected_loss, n_bins=1).ratio))
+            error = float(np.sqrt(np.mean((said.prediction - y[test]) ** 2)))
+            auc = rejection_auc(y[test], said.prediction, said.expected_loss)
+            rows.append((error, auc, loss_calibration(y[test], said.prediction, said.expected_loss, n_bins=1).ratio))
         (rmse, auc, ratio), (rmse_std, auc_std, _) = np.mean(rows, axis=0), np.std(rows, axis=0)
         print(f"{name:10s} {rmse:7.2f} ± {rmse_std:.2f} {auc:7.2f} ± {auc_std:.2f} {ratio:12.2f}   {paper}")
 

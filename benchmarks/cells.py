@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from aleator import PairEnsemble, PairRegressor, datasets
-from aleator.paper.backends import local
+from aleator.paper.job_runner import run
+from aleator.paper.parallel_backends import local
 from aleator.paper.protocol import LAMS, METHODS, PUBLISHED, Method, Trial, _trained, published_settings
 from aleator.paper.records import Store
-from aleator.paper.run import run
 
 OFF = [("boston", "rmse", "ml"), ("boston", "rmse", "pair"), ("boston", "rmse", "ens_ml"), ("boston", "rmse", "pbp")]
 OFF += [
@@ -38,7 +38,7 @@ def precision(ensemble):
 
     def model(loss, settings):
         own = _trained(settings, "dropout") | {"coupling": "softplus", "lam": 1.0, "loss": loss}
-        return PairEnsemble(5, **own) if ensemble else PairRegressor(**own)
+        return PairEnsemble(n_members=5, **own) if ensemble else PairRegressor(**own)
 
     return Method("ML, precision", model, "ml", ensemble=ensemble)
 

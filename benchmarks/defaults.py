@@ -57,10 +57,10 @@ def scores(model, X, y):
         size = y[train].std()
         rows.append(
             (
-                np.sqrt(np.mean((said.mean - y[test]) ** 2)) / size,
-                rejection_auc(y[test], said.mean, said.expected_loss) / size,
-                nll(y[test] / size, said.mean / size, said.std / size),
-                loss_calibration(y[test], said.mean, said.expected_loss, n_bins=1).ratio,
+                np.sqrt(np.mean((said.prediction - y[test]) ** 2)) / size,
+                rejection_auc(y[test], said.prediction, said.expected_loss) / size,
+                nll(y[test] / size, said.prediction / size, said.std / size),
+                loss_calibration(y[test], said.prediction, said.expected_loss, n_bins=1).ratio,
             )
         )
     return np.mean(rows, axis=0)

@@ -25,8 +25,8 @@ def filled(text):
         content = "\n".join(chosen)
         if not path.endswith(".md"):
             content = f"```\n{content}\n```"
-        head = match.group(0).split("\n", 1)[0]
-        return f"{head}\n{content}\n<!-- end -->"
+        objective = match.group(0).split("\n", 1)[0]
+        return f"{objective}\n{content}\n<!-- end -->"
 
     return BLOCK.sub(block, text)
 

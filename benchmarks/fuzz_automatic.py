@@ -60,9 +60,11 @@ def one(seed: int) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            said = PairRegressor(loss, n_jobs=1, random_state=seed).fit(X, y).predict_uncertainty(X)
+            said = PairRegressor(loss=loss, n_jobs=1, random_state=seed).fit(X, y).predict_uncertainty(X)
         if not (
-            np.isfinite(said.mean).all() and np.isfinite(said.expected_loss).all() and (said.expected_loss >= 0).all()
+            np.isfinite(said.prediction).all()
+            and np.isfinite(said.expected_loss).all()
+            and (said.expected_loss >= 0).all()
         ):
             return f"{seed}: {told}, {loss}: not finite"
     except Exception as error:

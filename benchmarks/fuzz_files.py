@@ -31,9 +31,9 @@ def original(case: str, path: Path) -> Any:
     """Write the file of a case, and return the table to ask about."""
     import pandas as pd
     from sklearn.base import clone
+    from test_model_files import CASES
 
     from aleator import LossQuantifier
-    from test_model_files import CASES
 
     if case.isdigit():
         model, table, y = CASES[int(case)]
@@ -48,22 +48,22 @@ def mutate(case: str, mutations: int, seed: int) -> dict[str, int]:
     """What became of the mutations of one model."""
     sys.path.insert(0, str(TESTS))
     import numpy as np
+    from test_model_files import corrupted
 
     import aleator
-    from aleator import bundle
+    from aleator.model_files import file_format
     from aleator.tabular import TableModel
-    from test_model_files import corrupted
 
     warnings.simplefilter("ignore")  # also about training rows, which do no harm here
     found: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.aleator"
         table = original(case, path)
-        facts, arrays = bundle.read(path)
+        facts, arrays = file_format.read(path)
         rng = np.random.default_rng([seed, zlib.crc32(case.encode())])
         for _ in range(mutations):
             began = time.perf_counter()
-            bundle.write(path, *corrupted(facts, arrays, rng))
+            file_format.write(path, *corrupted(facts, arrays, rng))
             try:
                 again = TableModel.load(path).estimator if "table" in facts else aleator.load(path)
             except ValueError:

@@ -21,8 +21,8 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from aleator.tables import infer, opened
-from aleator.tables.schema import MISSING
+from aleator.tabular.io import infer, opened
+from aleator.tabular.io.schema import MISSING
 
 CELLS = [
     "", "NA", "NaN", "null", "?", "-", "0", "-0.0", "1e5", "1E-3", "+7", ".5", "5.", "1,234.5", "1,23", "1_000", "0x1F", "inf",

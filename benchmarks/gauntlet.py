@@ -295,7 +295,7 @@ def quantifier(regressor: object, loss: str, X: pd.DataFrame, y: np.ndarray, see
     numeric = all(dtype.kind in "fiu" for dtype in X.dtypes)
     groups = X.pop("group") if "group" in X else None
     whole = regressor if numeric else make_pipeline(TableEncoder(), regressor)
-    model = LossQuantifier(whole, loss, random_state=seed, n_jobs=1).fit(X, y, groups=groups)
+    model = LossQuantifier(whole, loss=loss, random_state=seed, n_jobs=1).fit(X, y, groups=groups)
     return answers(model), float(model.out_of_fold_["loss"].max())
 
 
@@ -308,7 +308,7 @@ def pairs(X: pd.DataFrame, y: np.ndarray, seed: int) -> tuple[Answer, float]:
 def answers(model: object) -> Answer:
     def answer(X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         known = model.predict_uncertainty(X.drop(columns="group", errors="ignore"))
-        return known.mean, known.expected_loss
+        return known.prediction, known.expected_loss
 
     return answer
 

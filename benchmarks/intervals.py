@@ -1,12 +1,12 @@
 """Intervals for skewed errors: `make intervals`. How many targets lie below and above 90 % intervals, and how wide are they?
 
 Four tables with skewed errors, 3,000 rows to learn from, 20,000 fresh rows, ten draws each. Ours: `LossQuantifier` around
-HistGradientBoosting, with the rows that `fit` held out (`fit`), or with a third of the rows kept for `calibrate`; both
+HistGradientBoosting, with the rows that `fit` held out (`fit`), or with a third of the rows kept for `conformalize`; both
 also symmetric. Beside it two-quantile conformal (CQR of Romano, Patterson, Candes 2019): HistGradientBoosting for the 5 %
 and the 95 % quantile on two thirds of the rows, both ends moved by what the last third asks for, as published. Winkler
 score: mean of width + 20 (distance of a target outside), less is better.
 
-Then the guarantee of `calibrate`: one model, 200 splits of other rows into 99 to calibrate and 2,000 to test.
+Then the guarantee of `conformalize`: one model, 200 splits of other rows into 99 to calibrate and 2,000 to test.
 """
 
 import os
@@ -41,8 +41,10 @@ def made(kind, n, rng):
 
 def ours(X, y, calibrated):
     cut = len(y) * 2 // 3 if calibrated else len(y)
-    model = LossQuantifier(HistGradientBoostingRegressor(random_state=0), "absolute", n_jobs=1).fit(X[:cut], y[:cut])
-    return model.calibrate(X[cut:], y[cut:]) if calibrated else model
+    model = LossQuantifier(HistGradientBoostingRegressor(random_state=0), loss="absolute", n_jobs=1).fit(
+        X[:cut], y[:cut]
+    )
+    return model.conformalize(X[cut:], y[cut:]) if calibrated else model
 
 
 def two_quantiles(X, y, new):
@@ -78,11 +80,11 @@ def one(kind, draw):
 def guarantee():
     rng = np.random.default_rng(0)
     X, y = made("log-normal", 10_000, rng)
-    model = LossQuantifier(Ridge(), "absolute", n_jobs=1).fit(X[:2000], y[:2000])
+    model = LossQuantifier(Ridge(), loss="absolute", n_jobs=1).fit(X[:2000], y[:2000])
     below, above = [], []
     for split in range(200):
         rows = 2000 + np.random.default_rng(split).permutation(8000)[:2099]
-        model.calibrate(X[rows[:99]], y[rows[:99]])
+        model.conformalize(X[rows[:99]], y[rows[:99]])
         low, high = model.predict_interval(X[rows[99:]], COVERAGE)
         below.append(np.mean(y[rows[99:]] < low))
         above.append(np.mean(y[rows[99:]] > high))

@@ -30,7 +30,7 @@ def one(model, dataset, fold, seed):
     train, test = np.split(order, [round(0.95 * len(order))])
     said = model.set_params(random_state=1000 * seed + fold).fit(dataset.X[train], dataset.y[train])
     said, y = said.predict_uncertainty(dataset.X[test]), dataset.y[test]
-    return np.sqrt(np.mean((said.mean - y) ** 2)), rejection_auc(y, said.mean, said.expected_loss)
+    return np.sqrt(np.mean((said.prediction - y) ** 2)), rejection_auc(y, said.prediction, said.expected_loss)
 
 
 def main():

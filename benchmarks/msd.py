@@ -34,7 +34,7 @@ def ours():
     model.set_params(epochs=settings["epochs"]).fit(dataset.X[train], dataset.y[train])
     seconds = time.perf_counter() - start
     said = model.predict_uncertainty(dataset.X[test])
-    error, expected = np.sqrt(np.mean((dataset.y[test] - said.mean) ** 2)), np.sqrt(said.expected_loss.mean())
+    error, expected = np.sqrt(np.mean((dataset.y[test] - said.prediction) ** 2)), np.sqrt(said.expected_loss.mean())
     print(f"aleator: {seconds / settings['epochs']:.2f} s an epoch ({seconds:.0f} s for {settings['epochs']}), "
           f"peak {peak():.2f} GB, of which data and imports {before:.2f}; RMSE {error:.2f}, expected {expected:.2f}")  # fmt: skip
 

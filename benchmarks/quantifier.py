@@ -121,7 +121,7 @@ def crepes(X, y, new):
     model.fit(X[fit], y[fit])
     hardness = DifficultyEstimator()
     hardness.fit(X[fit], residuals=residuals, scaler=True)
-    model.calibrate(X[cal], y[cal], de=hardness)
+    model.conformalize(X[cal], y[cal], de=hardness)
     low, high = model.predict_int(new, confidence=ONE_SIGMA).T
     return model.predict(new), ((high - low) / 2) ** 2
 
@@ -160,12 +160,12 @@ def scale(name, fold, regressor):
     rows = {}
     for loss in LOSSES:
         regressor_ = Remembering(REGRESSORS[regressor])
-        model = LossQuantifier(regressor_, loss, cv=CV[name], n_jobs=1, random_state=fold).fit(X, y)
+        model = LossQuantifier(regressor_, loss=loss, cv=CV[name], n_jobs=1, random_state=fold).fit(X, y)
         said = model.predict_uncertainty(new)
-        realised = losses.get(loss)(target, said.mean)
+        realised = losses.get(loss)(target, said.prediction)
         rows[loss] = {"predicted": said.expected_loss.sum(), "realised": realised.sum()}
         if loss == "squared":
-            rows[loss] |= ranked(target, said.mean, said.expected_loss)
+            rows[loss] |= ranked(target, said.prediction, said.expected_loss)
     return rows
 
 

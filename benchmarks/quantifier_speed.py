@@ -16,7 +16,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_predict
 
 from aleator import LossQuantifier
-from aleator.estimators import quantifiers
+from aleator.training import loss_network
 from quantifier import SETS, split
 
 
@@ -40,7 +40,7 @@ def main():
         Z, L = np.column_stack([X, said]), ((y - said) ** 2)[:, None]
         settings, weight, part = LossQuantifier(regressor), np.ones(len(y)), np.arange(len(y)) % 5
         runs = [
-            (timed(lambda: regressor.fit(X, y)), timed(lambda: quantifiers.learn(settings, Z, L, weight, part)))  # noqa: B023
+            (timed(lambda: regressor.fit(X, y)), timed(lambda: loss_network.learn(settings, Z, L, weight, part)))  # noqa: B023
             for _ in range(3)
         ]
         best = np.min(runs, axis=0)

@@ -48,7 +48,7 @@ def of_table(set_, name, rounds, fold):
         warnings.simplefilter("ignore")
         model = LossQuantifier(TABLES[name], rounds=rounds, n_jobs=1, random_state=fold).fit(X, y)
     said = model.predict_uncertainty(new)
-    scores = ranked(target, said.mean, said.expected_loss)
+    scores = ranked(target, said.prediction, said.expected_loss)
     return scores["rmse"], scores["auc"]
 
 

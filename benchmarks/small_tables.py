@@ -12,8 +12,8 @@ the same losses counted as often as the 50 folds of section 8 draw their rows fo
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -22,32 +22,29 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
 
-from aleator import PairEnsemble, datasets, files, losses
-from aleator.estimators import automatic, fitting
+from aleator import PairEnsemble, atomic_write, datasets, losses
 from aleator.paper.protocol import OBJECTIVES, fold
+from aleator.training.held_out import held_out_losses
 
 LARGE, SIZES, TABLES, JUDGES = ("concrete", "kin8nm", "power"), (300, 450), 12, 4_000
 SMALL, FOLDS, SEEDS = ("boston", "yacht"), 20, 1
 
 
 def fitted(loss, X, y, seed):
-    """A model, and the gain that is part of its scale."""
+    """A model, and the fold correction that is part of its scale."""
     model = PairEnsemble(loss=loss, n_jobs=1, random_state=seed)
-    lesson = model._prepare(X, y, None)
-    told, plain = [], automatic._untold
-    with mock.patch.object(
-        automatic, "_untold", lambda left_out, share: told.append(left_out) or plain(left_out, share)
-    ):
-        fit = model._fit(lesson, None)
-    model._finish(fit, lesson)
-    without = fitting.held_out(told[0] if told else fit.left_out, model._readout().compare)
+    task = model._problem(X, y, None)
+    result = model._train(task, None)
+    model._set_fitted(result, task)
+    uncorrected = [replace(part, quantifier_share=None) for part in result.held_out]
+    without = held_out_losses(uncorrected, model._readout().compare)
     return model, float(model.loss_scale_[0] / without.scale[0])
 
 
 def judged(loss, model, X, y):
     """Expected and realised loss of rows."""
     said = model.predict_uncertainty(X)
-    return said.expected_loss, losses.get(loss)(y, said.mean)
+    return said.expected_loss, losses.get(loss)(y, said.prediction)
 
 
 def drawn(loss, name, size, seed):
@@ -100,7 +97,7 @@ def main():
                 table.add_row(name, loss, str(seed), *told, f"{many:.0f} of {len(realised)}")
                 print(name, loss, seed, *told, file=sys.stderr, flush=True)
     console.print(table)
-    with files.whole(Path(__file__).with_suffix(".txt"), "table") as beside:
+    with atomic_write.whole(Path(__file__).with_suffix(".txt"), "table") as beside:
         beside.write_text(console.export_text(), encoding="utf-8")
 
 

@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 
 from aleator import engine
 from aleator.baselines import PBPRegressor, SVGDRegressor
-from aleator.heads import HEADS
 from aleator.losses import LOSSES
+from aleator.objectives import OBJECTIVES
 from svgd_numpy import svgd
 
 # name: rows of a training fold, inputs, hidden units, batch, learning rate, lam, dropout, ratio to reach
@@ -49,7 +49,7 @@ def aleator_steps(X, y, hidden, batch, rate, lam, dropout, members=1):
     X = X.astype(np.float64) if n < 20_000 else X  # what a user passes
     data = engine.Data(X, np.zeros(d), np.ones(d), y[:, None], np.ones(n), np.array([[0.0, 1.0, 1.0, 1.0]]))
     network = engine.network(d, (hidden,), n_outputs=1, n_quantifiers=1)
-    plan = engine.Plan(network, LOSSES["squared"], HEADS["joint-sigmoid"], batch, "nesterov")
+    plan = engine.Plan(network, LOSSES["squared"], OBJECTIVES["joint-sigmoid"], batch, "nesterov")
 
     def crew(epochs):
         lams, rates = np.full(epochs, lam), np.full(epochs, rate)

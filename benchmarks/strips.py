@@ -18,9 +18,9 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
 
-from aleator import PairRegressor, files
-from aleator.estimators import recipe
+from aleator import PairRegressor, atomic_write
 from aleator.paper.synthetic import GRID, NETWORK, Curve, Setting, said
+from aleator.training import defaults
 
 LAMS = (0.001, 0.002, 0.005, 0.02, 0.05, 0.2, 1.0)
 WAYS = ("default", "paper", "recipe")
@@ -28,7 +28,7 @@ FIRST, COUNT = 0, 10
 
 
 def falling(epoch):
-    return recipe.RATE * 0.5 * (1 + np.cos(np.pi * (epoch + 0.5) / recipe.LONGEST))
+    return defaults.RATE * 0.5 * (1 + np.cos(np.pi * (epoch + 0.5) / defaults.MAX_EPOCHS))
 
 
 def model(way, lam, setting):
@@ -37,7 +37,9 @@ def model(way, lam, setting):
         return PairRegressor(lam=lam, **own)
     if way == "paper":
         return replace(setting, lam=lam).model()
-    return PairRegressor(lam=lam, l2=0.0, epochs=recipe.LONGEST, batch_size=recipe.BATCH, learning_rate=falling, **own)
+    return PairRegressor(
+        lam=lam, l2=0.0, epochs=defaults.MAX_EPOCHS, batch_size=defaults.MIN_BATCH, learning_rate=falling, **own
+    )
 
 
 def error(way, lam, noisy, seed):
@@ -69,7 +71,7 @@ def main():
             table.add_row(str(lam), way, f"{middle:.4f}", f"{ours / middle:.2f}", *spread)
         console.print(table)
     if first == FIRST:
-        with files.whole(Path(__file__).with_suffix(".txt"), "table") as beside:
+        with atomic_write.whole(Path(__file__).with_suffix(".txt"), "table") as beside:
             beside.write_text(console.export_text(), encoding="utf-8")
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from aleator import files
+from aleator import atomic_write
 from aleator.engine import DivergenceError
 from aleator.paper.synthetic import ENOUGH, EPOCHS, TRAINING, Setting, curves
 
@@ -80,7 +80,7 @@ def main():
     smooth(console)
     for noisy in (0.2, 0.8):
         strips(console, noisy)
-    with files.whole(HERE / "synthetic.txt", "table") as beside:
+    with atomic_write.whole(HERE / "synthetic.txt", "table") as beside:
         beside.write_text(console.export_text(), encoding="utf-8")
 
 

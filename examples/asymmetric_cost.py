@@ -60,9 +60,9 @@ def main(out: Path) -> None:
     for name, forecast in forecasts.items():
         model = LossQuantifier(forecast, loss=cost, cv=TimeSeriesSplit(8)).fit(X, y)
         said[name] = model.predict_uncertainty(new)
-        ratio = loss_calibration(demand, said[name].mean, said[name].expected_loss, cost).ratio
+        ratio = loss_calibration(demand, said[name].prediction, said[name].expected_loss, cost).ratio
         print(f"baking {name:12s} expected cost {said[name].expected_loss.mean():6.1f} euros a day, "
-              f"realised {cost(demand, said[name].mean).mean():6.1f} (ratio {ratio:.2f})")  # fmt: skip
+              f"realised {cost(demand, said[name].prediction).mean():6.1f} (ratio {ratio:.2f})")  # fmt: skip
     by_day = pd.DataFrame({name: told.expected_loss for name, told in said.items()}).groupby(new["weekday"].to_numpy())
     print("\nexpected cost by day of the week:")
     print(by_day.mean().round(1).to_string())
@@ -74,14 +74,14 @@ def main(out: Path) -> None:
     told = said["five in six"]
     lower, upper = model.predict_interval(new[few], coverage=0.9)
     left.vlines(new["day"][few], lower, upper, color=plots.BLUE, alpha=0.25, lw=7, label="nine days in ten")
-    left.plot(new["day"][few], told.mean[few], "_", color=plots.BLUE, ms=11, mew=2, label="baked")
+    left.plot(new["day"][few], told.prediction[few], "_", color=plots.BLUE, ms=11, mew=2, label="baked")
     left.plot(new["day"][few], demand[few], "o", color=plots.ORANGE, ms=4, label="demanded")
     left.set(ylabel="loaves", title="equally dear ends: short where bread would be missing")
     left.tick_params(axis="x", rotation=30)
     left.spines[["top", "right"]].set_visible(False)
     left.legend(frameon=False, ncols=3, loc="upper left")
     left.set_ylim(top=1.15 * upper.max())
-    plots.calibration(demand, told.mean, told.expected_loss, cost, n_bins=5, ax=right)
+    plots.calibration(demand, told.prediction, told.expected_loss, cost, n_bins=5, ax=right)
     figure.savefig(out / "asymmetric_cost.png", dpi=150)
 
 

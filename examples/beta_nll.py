@@ -17,7 +17,7 @@ from aleator import PairRegressor, plots
 from aleator.baselines import BetaNLLRegressor, MeanVarianceRegressor
 from aleator.datasets import synthetic
 
-SETTINGS = {"epochs": 1000, "l2": 0.0}
+SETTINGS = {"epochs": 1000, "l2": 0.0, "rescale": False}
 MODELS = {
     "pair, lam = 0.05": PairRegressor(lam=0.05, **SETTINGS),
     "maximum likelihood": MeanVarianceRegressor(**SETTINGS),
@@ -62,7 +62,7 @@ def main(out: Path, seeds: int) -> None:
             for seed in range(seeds):
                 X, y, x, mean, clean = draw(seed)
                 said = model.set_params(random_state=seed).fit(X, y).predict_uncertainty(x[:, None])
-                errors.append(float(np.sqrt(np.mean((said.mean - mean)[clean] ** 2))))
+                errors.append(float(np.sqrt(np.mean((said.prediction - mean)[clean] ** 2))))
                 if seed == 0:
                     plots.band(x, said, X, y, ax=ax)
                     ax.plot(x, mean, color=plots.RED, lw=1, ls="--", label="true mean", zorder=4)

@@ -32,9 +32,9 @@ def main(out: Path) -> None:
 
     model = LossQuantifier(boosting, loss="absolute").fit(X, y)
     said = model.predict_uncertainty(new)
-    table = said.to_frame()[["mean", "expected_loss"]].join(new).sort_values("expected_loss")
+    table = said.to_frame()[["prediction", "expected_loss"]].join(new).sort_values("expected_loss")
     automatic = table["expected_loss"].expanding().mean() <= ACCEPTABLE
-    off_by = (price - said.to_frame()["mean"]).abs()
+    off_by = (price - said.prediction).abs()
 
     print(f"{automatic.mean():.0%} of the houses are priced automatically: expected to be off by")
     print(
@@ -52,9 +52,9 @@ def main(out: Path) -> None:
     table[~automatic][::-1].to_csv(out / "houses_to_look_at.csv", index_label="house")
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    plots.automation(price, said.mean, said.expected_loss, "absolute", limit=ACCEPTABLE, ax=left)
+    plots.automation(price, said.prediction, said.expected_loss, "absolute", limit=ACCEPTABLE, ax=left)
     left.set_title(f"off by {ACCEPTABLE:.0f} thousand on average: which share is that?", fontsize="medium")
-    plots.calibration(price, said.mean, said.expected_loss, "absolute", ax=right)
+    plots.calibration(price, said.prediction, said.expected_loss, "absolute", ax=right)
     figure.suptitle("a boosting that prices houses, and how far to trust it (1,000 sales it did not see)")
     figure.savefig(out / "houses.png", dpi=150)
 

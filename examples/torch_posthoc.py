@@ -53,7 +53,7 @@ def main(out):
     low, high = quantifier.predict_interval(new, coverage=0.9)
 
     assert all(torch.equal(a, b) for a, b in zip(before, net.state_dict().values(), strict=True))
-    off_by = np.abs(said.mean - truth)
+    off_by = np.abs(said.prediction - truth)
     trusted = said.expected_loss <= np.median(said.expected_loss)
     print(
         f"{len(truth)} new images: off by {off_by.mean():.1f} degrees on average, expected {said.expected_loss.mean():.1f};"
@@ -67,8 +67,8 @@ def main(out):
     out.mkdir(parents=True, exist_ok=True)
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    plots.automation(truth, said.mean, said.expected_loss, "absolute", ax=left)
-    plots.calibration(truth, said.mean, said.expected_loss, "absolute", ax=right)
+    plots.automation(truth, said.prediction, said.expected_loss, "absolute", ax=left)
+    plots.calibration(truth, said.prediction, said.expected_loss, "absolute", ax=right)
     figure.suptitle("a trained network that was not touched, and how far to trust it (degrees)")
     figure.savefig(out / "torch_posthoc.png", dpi=150)
 

@@ -62,10 +62,10 @@ def main(out):
     pair.recalibrate(held)
     rows, target = windows(new)
     said, size = pair.predict(rows), size[SEEN:]
-    print(f"squared error {np.mean((said.mean - target) ** 2):.2f}, expected {said.expected_loss.mean():.2f};")
+    print(f"squared error {np.mean((said.prediction - target) ** 2):.2f}, expected {said.expected_loss.mean():.2f};")
     print(f"the mean square of the shocks themselves, which no prediction can avoid: {np.mean(size**2):.2f}")
     print(f"rank correlation of expected error and size of the shocks: {spearmanr(said.std, size).statistic:.2f}")
-    print(f"within two expected errors: {np.mean(np.abs(said.mean - target) <= 2 * said.std):.1%}")
+    print(f"within two expected errors: {np.mean(np.abs(said.prediction - target) <= 2 * said.std):.1%}")
     out.mkdir(parents=True, exist_ok=True)
     picture(target, said, size, slice(1200, 1700)).savefig(out / "torch_signal.png", dpi=150)
 
@@ -75,7 +75,7 @@ def picture(target, said, size, part):
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
     time = np.arange(part.stop - part.start)
     above.plot(time, target[part], ".", ms=3, color="0.2", label="the value that came")
-    low, high = said.mean - 2 * said.std, said.mean + 2 * said.std
+    low, high = said.prediction - 2 * said.std, said.prediction + 2 * said.std
     above.fill_between(time, low[part], high[part], alpha=0.35, lw=0, label="prediction ± 2 expected errors")
     above.legend(loc="upper left", ncols=2)
     above.set_title("a recurrent pair: wide where the signal is rough, narrow where it is quiet")

@@ -8,26 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, Prediction, TableEncoder
-    from aleator.models import load
     from aleator.onnx import export_onnx
+    from aleator.registry import load
 
 __version__ = "0.1.0"
 __all__ = ["LossQuantifier", "PairEnsemble", "PairRegressor", "Prediction", "TableEncoder", "export_onnx", "load"]
-_ELSEWHERE = {"load": "aleator.models", "export_onnx": "aleator.onnx"}
+_ELSEWHERE = {"load": "aleator.registry", "export_onnx": "aleator.onnx"}
 
 _MODULES = (
     "baselines",
     "couplings",
     "datasets",
-    "engine",
-    "estimators",
-    "heads",
     "losses",
     "metrics",
     "mixtures",
-    "models",
+    "objectives",
     "onnx",
+    "paper",
     "plots",
+    "tabular",
     "theory",
     "torch",
 )

@@ -21,8 +21,8 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from aleator.compiled import COUPLING_SIGNATURE, compiled, mapped
-from aleator.names import suggestion
+from aleator.compiled_functions import COUPLING_SIGNATURE, compiled, mapped
+from aleator.suggestions import suggestion
 
 Scalar = Callable[[float], float]
 
@@ -97,8 +97,8 @@ def check_condition(name: str, f: Scalar, g: Scalar, df: Scalar, dg: Scalar) -> 
         except (ArithmeticError, ValueError, TypeError) as error:
             raise ValueError(f"coupling {name!r} cannot be evaluated at xi={xi:g}: {error}.") from error
         if not all(map(math.isfinite, values)):
-            told = ", ".join(f"{part}={value:g}" for part, value in zip(("f", "g", "df", "dg"), values, strict=True))
-            raise ValueError(f"coupling {name!r} is not finite at xi={xi:g}: {told}.")
+            shown = ", ".join(f"{part}={value:g}" for part, value in zip(("f", "g", "df", "dg"), values, strict=True))
+            raise ValueError(f"coupling {name!r} is not finite at xi={xi:g}: {shown}.")
         weight, _, rise, fall = values
         for part, fine, law in ((weight, weight > 0, "f > 0"), (rise, rise > 0, "f' > 0"), (fall, fall < 0, "g' < 0")):
             if not fine:

@@ -23,11 +23,11 @@ from aleator import plots, report, tabular
 from aleator.datasets import houses, two_strips, two_strips_truth
 from aleator.estimators import LossQuantifier, PairEnsemble, Prediction
 from aleator.metrics import loss_calibration, rejection_auc, rejection_curve
-from aleator.tables import opened
-from aleator.tabular.influence import strongest
+from aleator.tabular.importance import strongest
+from aleator.tabular.io import opened
 
 # Two strips have sharp edges, so a deeper network and, as in the paper, a small lam; the table needs no settings.
-STRIPS_MODEL = PairEnsemble(3, lam=0.05, hidden=(50, 50), l2=0.0, epochs=300)
+STRIPS_MODEL = PairEnsemble(n_members=3, lam=0.05, hidden=(50, 50), l2=0.0, epochs=300, rescale=False)
 DIABETES_MODEL = PairEnsemble()
 FOLDS = 5
 ERRORS = {"squared": "rmse", "absolute": "mae"}
@@ -35,17 +35,19 @@ ERRORS = {"squared": "rmse", "absolute": "mae"}
 
 @dataclass(frozen=True)
 class Learned:
-    """What a model said about rows it had not seen."""
+    """Predictions of a model for rows it had not seen."""
 
     name: str
     y: NDArray[np.float64]
-    said: Prediction
+    prediction: Prediction
 
     def summary(self) -> tuple[str, ...]:
-        error = ERRORS[self.said.loss.name]
-        curve = rejection_curve(self.y, self.said.mean, self.said.expected_loss, error)
-        auc = rejection_auc(self.y, self.said.mean, self.said.expected_loss, error)
-        ratio = loss_calibration(self.y, self.said.mean, self.said.expected_loss, self.said.loss).ratio
+        error = ERRORS[self.prediction.loss.name]
+        curve = rejection_curve(self.y, self.prediction.prediction, self.prediction.expected_loss, error)
+        auc = rejection_auc(self.y, self.prediction.prediction, self.prediction.expected_loss, error)
+        ratio = loss_calibration(
+            self.y, self.prediction.prediction, self.prediction.expected_loss, self.prediction.loss
+        ).ratio
         fifth = curve[round(0.2 * len(curve))]
         whole = f"{error.upper()} {curve[0]:.3g}"
         return self.name, f"{len(self.y)}", whole, f"{fifth:.3g}", f"{auc:.3g}", f"{ratio:.2f}"
@@ -106,20 +108,22 @@ def _diabetes(out: Path) -> Learned:
         parts.append(model.predict_uncertainty(X.iloc[test]).to_frame(index=X.index[test]))
     table = pd.concat(parts).sort_index()
     y = y.to_numpy(np.float64)
-    said = Prediction(*(table[name].to_numpy() for name in ("mean", "expected_loss", "aleatoric", "epistemic")))
+    prediction = Prediction(
+        *(table[name].to_numpy() for name in ("prediction", "expected_loss", "aleatoric", "epistemic"))
+    )
     table.insert(0, "target", y)
     table.to_csv(out / "diabetes_predictions.csv", index_label="row", float_format="%.6g")
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
-    plots.rejection(y, said.mean, said.expected_loss, ax=left)
+    plots.rejection(y, prediction.prediction, prediction.expected_loss, ax=left)
     left.set_title("does it know where it is wrong?", fontsize="medium")
-    plots.calibration(y, said.mean, said.expected_loss, n_bins=6, ax=middle)
+    plots.calibration(y, prediction.prediction, prediction.expected_loss, n_bins=6, ax=middle)
     plots.history(model, ax=right)
     right.set_title("training", fontsize="medium")
     figure.suptitle("diabetes: every row predicted by an ensemble that did not see it")
     figure.savefig(out / "diabetes.png", dpi=150)
-    return Learned("diabetes", y, said)
+    return Learned("diabetes", y, prediction)
 
 
 def _command(out: Path) -> tuple[Path, Path]:
@@ -143,17 +147,19 @@ def _houses(out: Path) -> Learned:
         (OrdinalEncoder(), ["district", "kind"]), ("passthrough", ["size", "year"]), remainder="drop"
     )
     model = LossQuantifier(make_pipeline(columns, HistGradientBoostingRegressor()), loss="absolute").fit(X, y)
-    said = model.predict_uncertainty(new)
-    table = new.assign(price=price, predicted=said.mean.round(1), expected_error=said.expected_loss.round(1))
+    prediction = model.predict_uncertainty(new)
+    table = new.assign(
+        price=price, predicted=prediction.prediction.round(1), expected_error=prediction.expected_loss.round(1)
+    )
     worst = table.sort_values("expected_error", ascending=False)
     worst.to_csv(out / "houses_to_look_at.csv", index_label="house")
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    limit = float(np.mean(said.expected_loss)) / 2
-    plots.automation(price, said.mean, said.expected_loss, "absolute", limit=limit, ax=left)
+    limit = float(np.mean(prediction.expected_loss)) / 2
+    plots.automation(price, prediction.prediction, prediction.expected_loss, "absolute", limit=limit, ax=left)
     left.set_title(f"to be wrong by {limit:.0f} thousand on average", fontsize="medium")
-    plots.calibration(price, said.mean, said.expected_loss, "absolute", ax=right)
+    plots.calibration(price, prediction.prediction, prediction.expected_loss, "absolute", ax=right)
     figure.suptitle("houses: a boosting, and how far each of its prices can be trusted (1,000 sales it did not see)")
     figure.savefig(out / "houses.png", dpi=150)
-    return Learned("houses", price.to_numpy(np.float64), said)
+    return Learned("houses", price.to_numpy(np.float64), prediction)

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aleator.compiled import mapped
-from aleator.names import suggestion
+from aleator.compiled_functions import mapped, mapped_rows
+from aleator.suggestions import suggestion
 
-Scalar = Callable[[float, float], float]
+Scalar = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,9 @@ class Loss:
     ``value(y, y_r)`` and ``slope(y, y_r)`` take and return floats and are compiled when first used: plain arithmetic,
     ``math``, ``if``. ``degree`` is p where L(a + c y, a + c y_r) = c^p L(y, y_r) for every c > 0 and a; the engine
     then works on the standardised target, and what it finds does not depend on the unit of y. None if there is none.
+
+    ``over_rows``: the loss is one number for all outputs of a row that is not a sum over them, such as the length of a
+    vector of errors. ``value`` and ``slope`` then take arrays (m,), and ``slope`` returns one.
 
     >>> late = Loss("late", lambda y, y_r: 5 * (y - y_r) if y > y_r else y_r - y,
     ...             lambda y, y_r: -5.0 if y > y_r else 1.0, degree=1)
@@ -46,24 +49,27 @@ class Loss:
     value: Scalar
     slope: Scalar
     degree: int | None = None
+    over_rows: bool = False
 
     def __post_init__(self) -> None:
         for part in ("value", "slope"):
             if not callable(getattr(self, part)):
                 raise ValueError(f"{part} of the loss {self.name!r} must be a function (y, y_r) -> float.")
+        if self.over_rows and self.degree is not None:
+            raise ValueError(f"the loss {self.name!r} is over rows, and has no degree.")
         if not (self.degree is None or (isinstance(self.degree, int) and self.degree >= 1)):
             raise ValueError(
                 f"degree of the loss {self.name!r} must be a whole number >= 1 or None, got {self.degree!r}."
             )
 
     def __call__(self, y: ArrayLike, y_pred: ArrayLike) -> NDArray[np.float64]:
-        """The loss of each sample; arrays broadcast."""
-        return mapped(self.value, y, y_pred)
+        """The loss of each sample; arrays broadcast. ``over_rows`` the last axis is that of the outputs."""
+        return mapped_rows(self.value, y, y_pred) if self.over_rows else mapped(self.value, y, y_pred)
 
     def __reduce__(self) -> Any:
         if is_shipped(self):  # functions made inside a function cannot be pickled, their name can
             return get, (self.name,)
-        return Loss, (self.name, self.value, self.slope, self.degree)
+        return Loss, (self.name, self.value, self.slope, self.degree, self.over_rows)
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,8 @@ class Cost:
                 f"loss {self.name!r} must give one loss for each of the {len(y)} rows, and gives "
                 + ("a single number." if each.ndim == 0 else f"{len(each)}.")
             )
+        if each.shape == (len(y), 1) != y.shape:  # one loss a row, as a column
+            each = each[:, 0]
         if each.shape not in ((len(y),), y.shape):
             raise ValueError(f"loss {self.name!r} gives an array of shape {each.shape} for targets of shape {y.shape}.")
         try:
@@ -237,6 +245,9 @@ def check(loss: Loss, y: NDArray[np.float64]) -> None:
     """
     if is_shipped(loss):
         return
+    if loss.over_rows:
+        _check_rows(loss, y)
+        return
     for column in y.T:
         levels = np.quantile(column, [0.1, 0.5, 0.9])
         step = 1e-6 * float(column.max() - column.min() or max(abs(column[0]), 1.0))
@@ -264,6 +275,28 @@ def _check_at(loss: Loss, y: float, y_r: float, step: float) -> None:
             f"loss {loss.name!r}: slope is not the derivative of value {where}: slope {slope:.6g}, "
             f"finite difference {difference:.6g}."
         )
+
+
+def _check_rows(loss: Loss, y: NDArray[np.float64]) -> None:
+    """Try a loss over rows on up to 25 rows against their mean: finite, not negative, and `slope` its gradient."""
+    if y.shape[1] < 2:
+        raise ValueError(f"the loss {loss.name!r} is over rows of several outputs, and y has one.")
+    spread = np.where(np.ptp(y, axis=0) > 0, y.std(axis=0), 1.0)
+    y_r = y.mean(axis=0) + 0.1 * spread
+    for row in y[np.linspace(0, len(y) - 1, 25).astype(int)]:
+        where = f"at y={row.tolist()}, prediction={y_r.tolist()}"
+        try:
+            value, slope = float(loss.value(row, y_r)), np.asarray(loss.slope(row, y_r), np.float64)
+        except (ArithmeticError, TypeError, ValueError, IndexError) as error:
+            raise ValueError(f"loss {loss.name!r} cannot be evaluated {where}: {error}.") from error
+        if slope.shape != row.shape or not (np.isfinite(value) and np.isfinite(slope).all()):
+            raise ValueError(f"loss {loss.name!r} needs a finite value and a slope for each output {where}.")
+        if value < 0:
+            raise ValueError(f"loss {loss.name!r} is negative {where}: {value!r}. The method needs losses >= 0.")
+        steps = 1e-6 * np.diag(spread)
+        difference = [(loss.value(row, y_r + h) - loss.value(row, y_r - h)) / (2 * h.sum()) for h in steps]
+        if not np.allclose(difference, slope, rtol=1e-2, atol=1e-6 * value / spread.min()):
+            raise ValueError(f"loss {loss.name!r}: slope is not the gradient of value {where}.")
 
 
 def _check_degree(loss: Loss, y: float, y_r: float, value: float) -> None:

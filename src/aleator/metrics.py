@@ -15,7 +15,7 @@ from scipy import stats
 
 from aleator import losses
 from aleator.losses import Cost, Loss
-from aleator.names import suggestion
+from aleator.suggestions import suggestion
 
 Floats = NDArray[np.float64]
 Measure = str | Loss | Callable[..., ArrayLike]  # a loss by name, a `Loss`, or a function (y, y_pred) -> losses

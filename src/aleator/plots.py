@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from aleator import losses, metrics
+from aleator.conformal import level_set
 from aleator.estimators import Prediction
-from aleator.estimators.intervals import level_set
 from aleator.losses import Cost, Loss
 from aleator.metrics import Measure
 
 BLUE, ORANGE, GREY, RED = "#2364aa", "#ea7317", "#9aa5b1", "#c1292e"
-CURVES = (("validation", RED, "validation rows"), ("cv", ORANGE, "rows left out in turn"))
+CURVES = (("validation", RED, "validation rows"), ("cv", ORANGE, "rows held out in turn"))
 
 
 def band(
@@ -38,25 +38,29 @@ def band(
     order = np.argsort(grid)
     if not isinstance(prediction, Prediction):
         raise ValueError(f"band draws what predict_uncertainty returns, got a {type(prediction).__name__}.")
-    if len(grid) != len(prediction.mean):
-        raise ValueError(f"x has {len(grid)} values, the prediction is for {len(prediction.mean)} rows.")
+    if len(grid) != len(prediction.prediction):
+        raise ValueError(f"x has {len(grid)} values, the prediction is for {len(prediction.prediction)} rows.")
     low, high, text = _band_ends(prediction, width)
     if X is not None and y is not None:
         if np.size(X) != np.size(y):
             raise ValueError(f"band draws one input against y; X has shape {np.shape(X)}, y {np.shape(y)}.")
         ax.plot(np.ravel(X), np.ravel(y), ".", color=GREY, ms=4, alpha=0.6, mew=0, label="samples", zorder=1)
     ax.fill_between(grid[order], low[order], high[order], color=BLUE, alpha=0.22, lw=0, label=text, zorder=2)
-    ax.plot(grid[order], prediction.mean[order], color=BLUE, lw=2, label="prediction", zorder=3)
+    ax.plot(grid[order], prediction.prediction[order], color=BLUE, lw=2, label="prediction", zorder=3)
     ax.legend(frameon=False)
     return _finished(ax, "x", "y")
 
 
-def _band_ends(said: Prediction, width: float) -> tuple[Any, Any, str]:
-    if said.mean.ndim != 1:
+def _band_ends(prediction: Prediction, width: float) -> tuple[Any, Any, str]:
+    if prediction.prediction.ndim != 1:
         raise ValueError("band draws one output; pass a Prediction with mean of shape (n,).")
-    if said.loss is losses.squared:
-        return said.mean - width * said.std, said.mean + width * said.std, f"± {width:g} standard deviations"
-    low, high = level_set(said.loss, said.mean, width * said.expected_loss)
+    if prediction.loss is losses.squared:
+        return (
+            prediction.prediction - width * prediction.std,
+            prediction.prediction + width * prediction.std,
+            f"± {width:g} standard deviations",
+        )
+    low, high = level_set(prediction.loss, prediction.prediction, width * prediction.expected_loss)
     return low, high, f"loss up to {width:g} times the expected"
 
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from aleator import couplings
-from aleator.compiled import mapped
+from aleator.compiled_functions import mapped
 from aleator.couplings import COUPLINGS, Coupling
 
 Floats = NDArray[np.float64]
@@ -114,7 +114,7 @@ def limits(L1: float, L2: float, coupling: str | Coupling = "sigmoid") -> dict[s
 def contributions(*given: str | Coupling) -> pd.DataFrame:
     """Which region counts more, for small and for large lam: the table of sec. 2, from R and Q of the couplings.
 
-    A ratio is told by its order k in L2 / L1, where it goes like (L2 / L1)^k as the losses of the two regions lie
+    A ratio is given by its order k in L2 / L1, where it goes like (L2 / L1)^k as the losses of the two regions lie
     further and further apart: k = 0 is "comparable", -1 "lower", -2 "much lower". Without arguments: the paper's two.
     """
     rows = {"small": 1e-7, "large": 1e7}

@@ -13,9 +13,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
-from aleator import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder, models
-from aleator.tables import opened
-from aleator.tabular import Request, learning
+from aleator import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder, registry
+from aleator.tabular import Request, fitting
+from aleator.tabular.io import opened
 
 HERE = Path(__file__).parent
 
@@ -53,17 +53,21 @@ def main(version):
     frame, y = table()
     numbers = frame[["size"]].assign(square=frame["size"] ** 2)
     small = {"hidden": (4,), "epochs": 5}
-    for name, kind in models.MODELS.items():
+    for name, kind in registry.MODELS.items():
         known = kind.__dataclass_fields__
         settings = {key: value for key, value in small.items() if key in known}
         settings |= {key: 3 for key in ("n_members", "n_particles", "n_passes") if key in known}
         settings |= {"iterations": 20} if "iterations" in known else {}
         model = kind(Ridge(), **settings) if name == "LossQuantifier" else kind(**settings)
         write(f"{version}-{name}", model.fit(numbers, y), numbers)
-    write(f"{version}-encoded", PairEnsemble(2, "absolute", encoder=TableEncoder(), **small).fit(frame, y), frame)
+    write(
+        f"{version}-encoded",
+        PairEnsemble(n_members=2, loss="absolute", encoder=TableEncoder(), **small).fit(frame, y),
+        frame,
+    )
     write(
         f"{version}-calibrated",
-        PairRegressor(**small).fit(numbers, y).recalibrate(numbers, y).calibrate(numbers, y),
+        PairRegressor(**small).fit(numbers, y).recalibrate(numbers, y).conformalize(numbers, y),
         numbers,
     )
     for regressor in (RandomForestRegressor(3, max_depth=3, random_state=0), HistGradientBoostingRegressor(max_iter=3)):
@@ -71,7 +75,7 @@ def main(version):
         write(f"{version}-{type(regressor).__name__}", model, frame)
     csv = HERE / "table.csv"
     frame.assign(y=y).to_csv(csv, index=False)
-    fitted = learning.fit(Request(opened(csv), "y", model="pair"))
+    fitted = fitting.fit(Request(opened(csv), "y", model="pair"))
     csv.unlink()
     write(f"{version}-command", fitted.model, frame.assign(day=frame["day"].dt.tz_localize("UTC")))
 

@@ -9,14 +9,14 @@ picture of both.
 
 from dataclasses import dataclass
 
-from aleator import heads, losses
-from aleator.estimators.network import NetworkRegressor
-from aleator.estimators.settings import PairSettings
-from aleator.heads import Head
+from aleator import losses, objectives
+from aleator.estimators.network_regressor import NetworkRegressor
 from aleator.losses import Loss
+from aleator.objectives import Objective
+from aleator.training.settings import PairSettings
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class BetaNLLRegressor(PairSettings, NetworkRegressor):
     """Mean and variance by the beta-NLL.
 
@@ -29,5 +29,5 @@ class BetaNLLRegressor(PairSettings, NetworkRegressor):
     loss: str | Loss = "squared"
     beta: float = 0.5
 
-    def _head(self) -> Head:
-        return heads.beta_nll(losses.get(self.loss), float(self.beta))
+    def _objective(self) -> Objective:
+        return objectives.beta_nll(losses.get(self.loss), float(self.beta))

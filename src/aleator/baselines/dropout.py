@@ -1,6 +1,6 @@
 """Monte Carlo dropout: a network trained with dropout, asked with dropout too (Gal, Ghahramani, ICML 2016).
 
-Each pass leaves out hidden units at random, the same ones for all rows: a thinned network, a draw from the approximate
+Each pass drops hidden units at random, the same ones for all rows: a thinned network, a draw from the approximate
 posterior. The T passes are a mixture with a common noise: what they disagree on is the epistemic part, the noise, the
 same everywhere, the aleatoric part. With dropout p, length scale l of the prior and the penalty l2 / (2 n) |w|^2 on the
 mean loss, their model precision tau = (1 - p) l^2 / (2 n decay) reads
@@ -15,31 +15,32 @@ on held-out rows instead.
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from aleator import engine, heads, losses, mixtures
-from aleator.estimators import fitting, saving
-from aleator.estimators.network import Lesson, NetworkRegressor
-from aleator.estimators.prediction import by_blocks
-from aleator.estimators.reading import new_rows
-from aleator.estimators.settings import RegressorSettings
-from aleator.heads import HEADS, Head
+from aleator import losses, mixtures, objectives
+from aleator.array_types import AnyFloats, Booleans, Floats, Floats32
+from aleator.estimators.network_regressor import NetworkRegressor
 from aleator.losses import Loss
 from aleator.mixtures import Parts
-from aleator.model_files import layout
-
-Floats = NDArray[np.float64]
+from aleator.model_files import layout, serialization
+from aleator.objectives import OBJECTIVES, Objective
+from aleator.preprocessing.validation import new_rows
+from aleator.training.held_out import held_out_losses
+from aleator.training.network_outputs import by_blocks
+from aleator.training.problem import Problem, threads
+from aleator.training.results import HeldOutPart, TrainingResult
+from aleator.training.settings import RegressorSettings
+from aleator.training.strategies import trained_without_folds
 
 ROWS_FOR_NOISE = 10_000  # at most so many held-out rows tell one number
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class DropoutRegressor(RegressorSettings, NetworkRegressor):
     """A network with dropout in training and in prediction.
 
@@ -47,7 +48,7 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
     ----------
     loss : "squared" (Gaussian noise) or "absolute" (Laplace noise).
     n_passes : thinned networks whose answers are averaged.
-    dropout : chance of a hidden unit to be left out.
+    dropout : probability that a hidden unit is dropped.
     noise : "held-out" finds the noise under which held-out training rows are likeliest: those that `epochs=None` or
         `early_stopping` hold out, otherwise five folds in turn; where all rows are equal nothing can be held out, and
         it is the formula. "formula": l2 / ((1 - dropout) length_scale^2), half of it for the squared loss, in units of
@@ -63,51 +64,44 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
 
     loss: str | Loss = "squared"
     n_passes: int = 50
-    _: KW_ONLY
     noise: str = "held-out"
     length_scale: float = 1.0
     dropout: float = 0.1
     _layout: ClassVar[layout.Layout] = layout.DROPOUT
 
-    def _head(self) -> Head:
-        heads.likelihood(losses.get(self.loss))  # refuses what has no noise model
-        return HEADS["plain"]
+    def _objective(self) -> Objective:
+        objectives.likelihood(losses.get(self.loss))  # refuses what has no noise model
+        return OBJECTIVES["plain"]
 
     # ------------------------------------------------------------ fit
 
-    def _left_out(self, fit: fitting.Fit, lesson: Lesson) -> tuple[fitting.LeftOut, ...]:
-        """Rows that members have not seen: those that training left out, or, if it left none, five folds in turn."""
-        if fit.left_out or self.noise == "formula":
-            return fit.left_out
-        learned, epochs = lesson.table, int(fit.epochs[0])
-        make_member = fitting.member_maker(self, learned.data)
+    def _held_out_parts(self, result: TrainingResult, task: Problem) -> tuple[HeldOutPart, ...]:
+        """Rows that members have not seen: those that training held out, or if it held out none, five folds in turn."""
+        if result.held_out or self.noise == "formula":
+            return result.held_out
+        return trained_without_folds(task, int(result.epochs[0]), task.seeds)
 
-        def as_long(own: fitting.Rows, seed: int) -> engine.Member:
-            return make_member(own, seed, epochs)
-
-        return fitting.in_turn(lesson.training, learned.data, learned.rows, lesson.fold, lesson.seeds, as_long)
-
-    def _learn_from(self, left_out: Sequence[fitting.LeftOut], seeds: list[int], gain: Floats) -> None:
+    def _set_uncertainty(self, parts: Sequence[HeldOutPart], seeds: list[int], loss_share: Floats) -> None:
         rng = np.random.default_rng([seeds[0], 2])
         self.masks_ = rng.uniform(size=(self.n_passes, sum(self.hidden))) >= self.dropout
         unit = self.units_.unit
-        self.loss_scale_ = np.ones(len(unit))
-        found = self.noise == "held-out" and left_out
-        self.noise_ = unit * (self._found_noise(left_out) if found else self._noise_by_formula())
-        self._calibrated_by(fitting.held_out(left_out, self._compare))
+        found = self.noise == "held-out" and parts
+        self.noise_ = unit * (self._noise_on(parts) if found else self._noise_by_formula())
+        self._set_correction(None, len(unit))
+        self._set_scores(held_out_losses(parts, self._compare))
 
     def _noise_by_formula(self) -> float:
         """1 / tau of Gal, Ghahramani 2016, and its twin for the absolute loss."""
         if self.l2 == 0 and self.noise == "formula":
             raise ValueError("noise='formula' computes the noise from l2, which is 0; set l2 or noise='held-out'.")
-        share = heads.likelihood(self._loss()).share
+        share = objectives.likelihood(self._loss()).share
         return share * self.l2 / ((1 - self.dropout) * self.length_scale**2)
 
-    def _found_noise(self, left_out: Sequence[fitting.LeftOut]) -> Floats:
-        """The noise (M,) of largest likelihood on rows left out, in units of the standardised target."""
-        every = -(-sum(len(part.rows) for part in left_out) // ROWS_FOR_NOISE)
+    def _noise_on(self, parts: Sequence[HeldOutPart]) -> Floats:
+        """The noise (M,) of largest likelihood on held-out rows, in units of the standardised target."""
+        every = -(-sum(len(part.rows) for part in parts) // ROWS_FOR_NOISE)
         gaps, weights = [], []
-        for part in left_out:
+        for part in parts:
             rows = part.rows[::every]
             passes = self._passes(part.params[0], part.data.X[rows])  # (T, n, M)
             spread = np.where(self.scaling_.y_spread > 0, self.scaling_.y_spread, 1.0)
@@ -120,7 +114,7 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
         """The noise under which rows that the passes miss by `gap` (T, n) are likeliest."""
         loss = losses.get(self.loss)
         each = np.asarray(loss(gap, np.zeros_like(gap)))
-        share = heads.likelihood(loss).share
+        share = objectives.likelihood(loss).share
 
         def surprise(log_noise: float) -> float:
             """Minus the log-likelihood of the mixture, up to a constant."""
@@ -134,34 +128,36 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
         found = minimize_scalar(surprise, bounds=(top - 20, top + 1), method="bounded", options={"xatol": 1e-4})
         return float(np.exp(found.x))
 
-    def _compare(self, left: fitting.LeftOut) -> Floats:
-        """Realised and predicted loss of rows left out, and the side of the target, (3, n, M)."""
-        mean, aleatoric, epistemic = by_blocks(lambda X: self._mixed(left.params[0], X), left.data.X[left.rows])
-        data = left.data
-        Y = self.scaling_.restored(data.Y[left.rows]) if data.truth is None else data.truth[left.rows]
+    def _compare(self, part: HeldOutPart) -> Floats:
+        """Realised and predicted loss of held-out rows, and the side of the target, (3, n, M)."""
+        data, rows = part.data, part.rows
+        mean, aleatoric, epistemic = by_blocks(lambda X: self._mixed(part.params[0], X), data.X[rows])
+        Y = self._readout().targets(data, rows)
         return np.stack([losses.get(self.loss)(Y, mean), aleatoric + epistemic, np.sign(Y - mean)])
 
     # ------------------------------------------------------------ predict
 
-    def _means(self, X: Any) -> Floats:
-        return self._answers(X)[0]
+    def _predict(self, X: Any) -> Floats:
+        return self._predict_parts(X)[0]
 
-    def _answers(self, X: Any) -> Parts:
+    def _predict_parts(self, X: Any) -> Parts:
         return by_blocks(lambda rows: self._mixed(self.params_[0], rows), new_rows(self, X))
 
-    def _mixed(self, params: NDArray[np.float32], X: NDArray[np.floating]) -> Parts:
+    def _mixed(self, params: Floats32, X: AnyFloats) -> Parts:
         """Mean, aleatoric and epistemic loss, each (n, M), of the passes."""
         passes = self._passes(params, X)
         return mixtures.of(self._loss())(passes, np.broadcast_to(self.noise_, passes.shape))
 
-    def _passes(self, params: NDArray[np.float32], X: NDArray[np.floating]) -> Floats:
+    def _passes(self, params: Floats32, X: AnyFloats) -> Floats:
         """Predictions (T, n, M) of the thinned networks, in the target's units."""
-        read = self._readout()
-        with ThreadPoolExecutor(fitting.threads(self.n_jobs)) as pool:
-            return np.stack(list(pool.map(lambda mask: read.outputs(self._thinned(params, mask), X)[0], self.masks_)))
+        readout = self._readout()
+        with ThreadPoolExecutor(threads(self.n_jobs)) as pool:
+            return np.stack(
+                list(pool.map(lambda mask: readout.outputs(self._thinned(params, mask), X)[0], self.masks_))
+            )
 
-    def _thinned(self, params: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """The network without the units that a pass leaves out: what follows a kept unit sees it times 1 / (1 - p)."""
+    def _thinned(self, params: Floats32, mask: Booleans) -> Floats32:
+        """The network without the units that a pass drops: what follows a kept unit sees it times 1 / (1 - p)."""
         thinned, first = params.copy(), 0
         for weights in self.network_.matrices[1:]:  # those that read hidden units
             kept = mask[first : first + weights.inputs]
@@ -172,12 +168,12 @@ class DropoutRegressor(RegressorSettings, NetworkRegressor):
     # ------------------------------------------------------------ files
 
     def _packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        facts, arrays = saving.pack_network(self)
+        facts, arrays = serialization.pack_network(self)
         return facts, arrays | {"noise_": self.noise_, "masks_": self.masks_}
 
     @classmethod
     def _unpacked(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Any:
-        model = saving.unpack_network(cls, facts, arrays)
+        model = serialization.unpack_network(cls, facts, arrays)
         model.noise_, model.masks_ = arrays["noise_"], arrays["masks_"]
         if model.masks_.shape != (model.n_passes, sum(model.hidden)):
             raise ValueError("corrupt model file: masks_ must have a row for each pass and a column for each unit.")

@@ -11,14 +11,14 @@ paper's joint loss with the softplus coupling and lam = 1 (sec. 4); in the varia
 
 from dataclasses import dataclass
 
-from aleator import heads, losses
-from aleator.estimators.network import NetworkRegressor
-from aleator.estimators.settings import PairSettings
-from aleator.heads import Head
+from aleator import losses, objectives
+from aleator.estimators.network_regressor import NetworkRegressor
 from aleator.losses import Loss
+from aleator.objectives import Objective
+from aleator.training.settings import PairSettings
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class MeanVarianceRegressor(PairSettings, NetworkRegressor):
     """Mean and variance by maximum likelihood (ML in the paper).
 
@@ -37,13 +37,13 @@ class MeanVarianceRegressor(PairSettings, NetworkRegressor):
 
     loss: str | Loss = "squared"
 
-    def _head(self) -> Head:
-        return heads.likelihood(losses.get(self.loss))
+    def _objective(self) -> Objective:
+        return objectives.likelihood(losses.get(self.loss))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class MeanVarianceEnsemble(PairSettings, NetworkRegressor):
-    """Several `MeanVarianceRegressor` that differ by chance, as a mixture (EnsML in the paper, "deep ensembles").
+    """Several `MeanVarianceRegressor` with different random seeds, as a mixture (EnsML in the paper, "deep ensembles").
 
     `n_members` of them are trained in parallel; what they disagree on is the epistemic part. All other parameters and
     attributes are those of `MeanVarianceRegressor`, and an ensemble of one is that.
@@ -52,5 +52,5 @@ class MeanVarianceEnsemble(PairSettings, NetworkRegressor):
     n_members: int = 5
     loss: str | Loss = "squared"
 
-    def _head(self) -> Head:
-        return heads.likelihood(losses.get(self.loss))
+    def _objective(self) -> Objective:
+        return objectives.likelihood(losses.get(self.loss))

@@ -32,7 +32,7 @@ and moves a and b by w times what (3) would.
 
 import itertools
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,13 +40,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aleator import engine, losses
-from aleator.baselines.bayesian import BayesianRegressor
-from aleator.compiled import jit
-from aleator.estimators import fitting
-from aleator.estimators.reading import new_rows
-from aleator.estimators.table import Table
+from aleator.baselines.bayesian_networks import BayesianRegressor
+from aleator.compiled_functions import jit
 from aleator.losses import Loss
+from aleator.mixtures import Parts
 from aleator.model_files import layout
+from aleator.preprocessing.standardisation import TrainingSet
+from aleator.preprocessing.validation import new_rows
+from aleator.training import progress
+from aleator.training.problem import member_seeds
 
 Floats = NDArray[np.float64]
 
@@ -246,7 +248,7 @@ def predict_rows(X, sizes, m, v, mean, variance):  # type: ignore[no-untyped-def
 # ---------------------------------------------------------------- the estimator
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PBPRegressor(BayesianRegressor):
     """A Bayesian neural network with a Gaussian for every weight, trained by probabilistic backpropagation.
 
@@ -277,13 +279,12 @@ class PBPRegressor(BayesianRegressor):
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 200)[:, None]
     >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=200)
-    >>> said = PBPRegressor().fit(X, y).predict_uncertainty([[0.5], [3.0]])
-    >>> bool(said.epistemic[0] < said.epistemic[1])
+    >>> found = PBPRegressor().fit(X, y).predict_uncertainty([[0.5], [3.0]])
+    >>> bool(found.epistemic[0] < found.epistemic[1])
     True
     """
 
     loss: str | Loss = "squared"
-    _: KW_ONLY
     hidden: tuple[int, ...] = (50,)
     epochs: int = 40
     prior: tuple[float, float] = (6.0, 6.0)
@@ -293,12 +294,12 @@ class PBPRegressor(BayesianRegressor):
     _layout: ClassVar[layout.Layout] = layout.PBP
     learned: ClassVar[tuple[str, ...]] = ("weight_mean_", "weight_variance_", "noise_precision_", "weight_precision_")
 
-    def _train(self, learned: Table, total: float) -> None:
+    def _train(self, learned: TrainingSet, total: float) -> None:
         if self.epochs is None:
             raise ValueError("epochs must be a whole number >= 1, got None.")
         if self.prior[0] <= 1:
             raise ValueError(f"prior must have a shape above 1, or there is no mean variance; got {self.prior!r}.")
-        rng = np.random.default_rng(fitting.member_seeds(self.random_state, 1)[0])
+        rng = np.random.default_rng(member_seeds(self.random_state, 1)[0])
         sizes, (a, b), data = self._sizes(), self.prior, learned.data
         m = np.concatenate([rng.normal(size=(I + 1) * U) / np.sqrt(I + 1) for I, U in itertools.pairwise(sizes)])
         v = np.full(len(m), b / (a - 1))
@@ -309,7 +310,7 @@ class PBPRegressor(BayesianRegressor):
         rows, share = _visits(learned, total)
         X, Y = learned.scaling.inputs(data.X), data.Y.astype(np.float64)
         trace = np.zeros((self.epochs, 3))
-        bar, tick = fitting.progress(self.verbose, "taking in the rows", self.epochs)
+        bar, tick = progress.progress_bar(self.verbose, "taking in the rows", self.epochs)
         with bar:
             for epoch in range(self.epochs):
                 order = rng.permutation(len(rows))
@@ -331,7 +332,7 @@ class PBPRegressor(BayesianRegressor):
 
     # ------------------------------------------------------------ predict
 
-    def _answers(self, X: Any) -> tuple[Floats, Floats, Floats]:
+    def _predict_parts(self, X: Any) -> Parts:
         rows = self.scaling_.inputs(new_rows(self, X))
         mean, variance = np.empty((2, len(rows), self.n_outputs_))
         scales = self.scaling_
@@ -356,7 +357,7 @@ class PBPRegressor(BayesianRegressor):
         return model
 
 
-def _visits(learned: Table, total: float) -> tuple[NDArray[np.int64], Floats]:
+def _visits(learned: TrainingSet, total: float) -> tuple[NDArray[np.int64], Floats]:
     """The rows to take in, each as often as its weight says, and which share of an observation each visit is."""
     if total > MOST_VISITS:
         raise ValueError(

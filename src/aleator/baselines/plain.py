@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any, Never
 
-from aleator.estimators.network import NetworkRegressor
-from aleator.estimators.settings import RegressorSettings
-from aleator.heads import HEADS, Head
+from aleator.estimators.network_regressor import NetworkRegressor
 from aleator.losses import Loss
+from aleator.objectives import OBJECTIVES, Objective
+from aleator.training.settings import RegressorSettings
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PlainRegressor(RegressorSettings, NetworkRegressor):
-    """A neural network trained on the loss alone; it cannot tell how wrong it will be.
+    """A neural network trained on the loss alone; it does not predict how wrong it will be.
 
     loss : "squared", "absolute", "huber(delta)", "pinball(q)", "logcosh", or a `Loss`. All other parameters, and
     `history_` and `n_epochs_`, are those of `PairRegressor`.
@@ -19,13 +19,13 @@ class PlainRegressor(RegressorSettings, NetworkRegressor):
 
     loss: str | Loss = "squared"
 
-    judges = 0  # nobody asks for rows left out
+    judging_members = 0  # without a quantifier, held-out rows have no use
 
-    def _head(self) -> Head:
-        return HEADS["plain"]
+    def _objective(self) -> Objective:
+        return OBJECTIVES["plain"]
 
-    def _answers(self, X: Any) -> Never:
+    def _predict_parts(self, X: Any) -> Never:
         raise ValueError(
-            "PlainRegressor has no quantifier, so it cannot tell how wrong it will be; use PairRegressor, or "
+            "PlainRegressor has no quantifier, so it cannot predict how wrong it will be; use PairRegressor, or "
             "LossQuantifier(PlainRegressor()) to keep this regressor."
         )

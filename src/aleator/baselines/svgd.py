@@ -16,25 +16,26 @@ Prediction: the mean over particles; the aleatoric part is the mean of 1/gamma, 
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aleator import engine, heads, losses, mixtures
-from aleator.baselines.bayesian import BayesianRegressor
-from aleator.compiled import jit
-from aleator.estimators import fitting
-from aleator.estimators.held_out import HeldOut
-from aleator.estimators.prediction import by_blocks
-from aleator.estimators.reading import new_rows
-from aleator.estimators.table import Table
-from aleator.heads import HEADS
+from aleator import engine, losses, mixtures, objectives
+from aleator.baselines.bayesian_networks import BayesianRegressor
+from aleator.compiled_functions import jit
 from aleator.losses import Loss
 from aleator.mixtures import Parts
 from aleator.model_files import layout
+from aleator.objectives import OBJECTIVES
+from aleator.preprocessing.standardisation import TrainingSet
+from aleator.preprocessing.validation import new_rows
+from aleator.training import progress
+from aleator.training.held_out import HeldOutLosses
+from aleator.training.network_outputs import by_blocks
+from aleator.training.problem import member_seeds
 
 Floats = NDArray[np.float64]
 kernel = jit(nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
@@ -151,7 +152,7 @@ class Posterior:
 
     def gradient(self, theta: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Gradient (M, P + 2) with `rows` standing for all, and the mean loss (M,) on them."""
-        s = heads.likelihood(self.plan.loss).share
+        s = objectives.likelihood(self.plan.loss).share
         L, slopes = engine.gradients(self.plan, self.data, rows, theta[:, :-2].astype(np.float32))
         return posterior_slopes(theta, L, slopes, self.total, s, self.outputs, *self.prior), L
 
@@ -173,7 +174,7 @@ class Posterior:
 # ---------------------------------------------------------------- the estimator
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVGDRegressor(BayesianRegressor):
     """A Bayesian neural network of particles moved by Stein variational gradient descent.
 
@@ -189,7 +190,8 @@ class SVGDRegressor(BayesianRegressor):
         forgets by `decay` a step.
     prior : shape and rate of the Gamma prior of noise precision and weight precision.
     held_out : share of the rows (at most 500) that are not learned from; the noise of each particle is in the end its
-        mean loss on them, and intervals need no `calibrate`. 0: learn from all rows, keep the noise of the posterior.
+        mean loss on them, and intervals need no `conformalize`. 0: learn from all rows, keep the noise of the
+        posterior.
     scaling : "robust" or "standard", as in `PairRegressor`.
     shuffle : whether rows are put in random order first. Without, minibatches come in the order of the table and its
         last rows are held out, as in the authors' code; for tables that are in random order already.
@@ -209,14 +211,13 @@ class SVGDRegressor(BayesianRegressor):
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 200)[:, None]
     >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=200)
-    >>> said = SVGDRegressor(iterations=1000).fit(X, y).predict_uncertainty([[0.5], [3.0]])
-    >>> bool(said.epistemic[0] < said.epistemic[1])
+    >>> found = SVGDRegressor(iterations=1000).fit(X, y).predict_uncertainty([[0.5], [3.0]])
+    >>> bool(found.epistemic[0] < found.epistemic[1])
     True
     """
 
     loss: str | Loss = "squared"
     n_particles: int = 20
-    _: KW_ONLY
     hidden: tuple[int, ...] = (50,)
     activation: str = "relu"
     iterations: int = 10_000
@@ -233,10 +234,10 @@ class SVGDRegressor(BayesianRegressor):
     _layout: ClassVar[layout.Layout] = layout.SVGD
     learned: ClassVar[tuple[str, ...]] = ("params_", "noise_")
 
-    def _train(self, learned: Table, total: float) -> HeldOut | None:
+    def _train(self, learned: TrainingSet, total: float) -> HeldOutLosses | None:
         if callable(self.learning_rate):
             raise ValueError("learning_rate must be a positive number; SVGD has no schedule.")
-        rng = np.random.default_rng(fitting.member_seeds(self.random_state, 1)[0])
+        rng = np.random.default_rng(member_seeds(self.random_state, 1)[0])
         self.network_ = self._network()
         order = rng.permutation(learned.rows) if self.shuffle else np.sort(learned.rows)
         n_held = min(MOST_HELD_OUT, round(self.held_out * len(order)), len(order) - 1)
@@ -244,7 +245,7 @@ class SVGDRegressor(BayesianRegressor):
         posterior = self._posterior(learned, rows, total)
         batch = posterior.plan.batch_size
         trace = np.empty(self.iterations)
-        bar, tick = fitting.progress(self.verbose, "moving particles", self.iterations)
+        bar, tick = progress.progress_bar(self.verbose, "moving particles", self.iterations)
 
         def gradient(theta: Floats, t: int) -> Floats:
             turn = rows[np.arange(t * batch, (t + 1) * batch) % len(rows)]
@@ -267,7 +268,7 @@ class SVGDRegressor(BayesianRegressor):
         self.noise_ = self._losses_on(learned, held)
         mean, aleatoric, epistemic = self._mixed(learned.data.X[held])
         Y, weight = self.scaling_.restored(learned.data.Y[held]), learned.data.weight[held]
-        return HeldOut(held, losses.get(self.loss)(Y, mean), aleatoric + epistemic, weight, np.sign(Y - mean))
+        return HeldOutLosses(held, losses.get(self.loss)(Y, mean), aleatoric + epistemic, weight, np.sign(Y - mean))
 
     def _network(self) -> engine.Network:
         settings = self.settings_
@@ -279,18 +280,18 @@ class SVGDRegressor(BayesianRegressor):
             activation=settings["activation"],
         )
 
-    def _posterior(self, learned: Table, rows: NDArray[np.int64], total: float) -> Posterior:
+    def _posterior(self, learned: TrainingSet, rows: NDArray[np.int64], total: float) -> Posterior:
         """Of the rows learned from, as many observations as their share of the weight."""
         weight = learned.data.weight
         observed = total * weight[rows].sum() / weight[learned.rows].sum()
         data = replace(learned.data, weight=weight / weight[rows].mean())
         plan = engine.Plan(
-            self.network_, losses.get(self.loss), HEADS["plain"], batch_size=min(self.batch_size, len(rows))
+            self.network_, losses.get(self.loss), OBJECTIVES["plain"], batch_size=min(self.batch_size, len(rows))
         )
         varying = int(np.count_nonzero(learned.scaling.y_spread))
         return Posterior(plan, data, observed, max(varying, 1), self.prior)
 
-    def _losses_on(self, learned: Table, held: NDArray[np.int64]) -> Floats:
+    def _losses_on(self, learned: TrainingSet, held: NDArray[np.int64]) -> Floats:
         """Mean loss (M, m) of each particle on rows that were not learned from: 1/gamma of largest likelihood there."""
         Y, weight = self.scaling_.restored(learned.data.Y[held]), learned.data.weight[held]
         loss = losses.get(self.loss)
@@ -304,10 +305,10 @@ class SVGDRegressor(BayesianRegressor):
 
     def _particles(self, X: NDArray[np.floating]) -> Floats:
         """Predictions (M, n, m) of the particles."""
-        outputs = [engine.forward(self.network_, params, X, *self.scaling_.place)[0] for params in self.params_]
+        outputs = [engine.forward(self.network_, params, X, *self.scaling_.to_inputs)[0] for params in self.params_]
         return np.stack([self.scaling_.restored(y_r) for y_r in outputs])
 
-    def _answers(self, X: Any) -> Parts:
+    def _predict_parts(self, X: Any) -> Parts:
         return by_blocks(self._mixed, new_rows(self, X))
 
     def _mixed(self, X: NDArray[np.floating]) -> Parts:

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 import click
 
-from aleator import files
-from aleator.cli import paper, tables
+from aleator import atomic_write
+from aleator.cli import paper_commands, table_commands
 
 PATIENCE = 1.2  # seconds that an interrupted command has to end by itself
 ENDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
@@ -71,9 +71,12 @@ def commands(context: click.Context) -> None:
         context.obj()
 
 
-for command in (tables.fit, tables.predict, tables.evaluate, tables.report, tables.inspect, tables.export,
-                paper.demo, paper.data, paper.reproduce, paper.playground):  # fmt: skip
-    commands.add_command(command)
+for group, names in (
+    (table_commands, ("fit", "predict", "evaluate", "report", "inspect", "export")),
+    (paper_commands, ("demo", "data", "reproduce", "playground")),
+):
+    for name in names:
+        commands.add_command(getattr(group, name))
 
 
 def main() -> None:
@@ -106,10 +109,20 @@ def main() -> None:
 
 
 def _end(error: BaseException, code: int) -> None:
-    told = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.filename else str(error)
-    text = " ".join((told or type(error).__name__).split())
-    click.echo(f"aleator: {text}", err=True)
+    message = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.filename else str(error)
+    text = " ".join((message or type(error).__name__).split())
+    click.echo(f"aleator: {text}{_options_that_help(error)}", err=True)
     sys.exit(code)
+
+
+def _options_that_help(error: BaseException) -> str:
+    """The options that would help, where an error of the library names settings."""
+    settings = getattr(error, "settings", {})
+    options = [
+        f"--{name.replace('_', '-')}" + ("" if value is True else " TEXT" if value is None else f" {value!r}")
+        for name, value in settings.items()
+    ]
+    return f" Add {' or '.join(options)}." if options else ""
 
 
 def _interruption(error: BaseException | None) -> KeyboardInterrupt | None:
@@ -142,7 +155,7 @@ def _listen() -> None:
 
 def _stop(number: int) -> NoReturn:
     """End at once, without waiting for threads that still compute; nothing that is half written stays."""
-    files.remove_unfinished()
+    atomic_write.remove_unfinished()
     with suppress(OSError):  # the screen may be gone
         os.write(2, f"aleator: {ENDS[signal.Signals(number)]}\n".encode())
     os._exit(128 + number)

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from aleator import files
+from aleator import atomic_write
 
 CHUNK = 1 << 16
 MOST_BYTES = 2**30  # of one file; the largest data set of the paper has some 200 MB
@@ -50,7 +50,7 @@ def fetch(
     path.parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1, attempts + 1):
         try:
-            with files.whole(path, "download") as beside:
+            with atomic_write.whole(path, "download") as beside:
                 _copy(url, beside, timeout, max_bytes)
             break
         except _Failed as failed:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from aleator import files
+from aleator import atomic_write
 from aleator.datasets import real
 from aleator.datasets.download import DownloadError, fetch
 from aleator.datasets.synthetic import drawn_by
@@ -79,7 +79,7 @@ def _convert(source: Path) -> None:
     """The text as arrays in the cache, a block at a time; the set is there if both are."""
     real.cache().mkdir(parents=True, exist_ok=True)
     X_path, y_path = _kept()
-    with files.whole(X_path, "data set") as X_file, files.whole(y_path, "data set") as y_file:
+    with atomic_write.whole(X_path, "data set") as X_file, atomic_write.whole(y_path, "data set") as y_file:
         X = np.lib.format.open_memmap(X_file, "w+", np.float32, (ROWS, COLUMNS))
         y, n = np.empty(ROWS, np.float32), 0
         for block in _blocks(source):

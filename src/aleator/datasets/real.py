@@ -28,9 +28,9 @@ import pandas as pd
 import sklearn.datasets
 from numpy.typing import NDArray
 
-from aleator import files
+from aleator import atomic_write
 from aleator.datasets.download import DownloadError, fetch
-from aleator.names import suggestion
+from aleator.suggestions import suggestion
 
 Floats = NDArray[np.float64]
 
@@ -136,17 +136,7 @@ _ALSO = {"msd_sample": "msd_train_sample7000"}
 
 
 def load(name: str, mirror: str | None = None) -> Dataset:
-    """A data set of the paper by name: boston, concrete, power, yacht, kin8nm, msd; or the sample msd_sample; or
-    diabetes, which is not in the paper, comes with scikit-learn and needs no download.
-
-    It is looked for in the directory named by the environment variable ALEATOR_DATA (boston.csv.gz and so on), in the
-    cache (ALEATOR_CACHE), at `mirror` (or ALEATOR_MIRROR: an address, or a folder), and where it is published. Its
-    values are checked by their SHA-256. An OSError tells which file to put where, if it is nowhere.
-    """
-    if name == "msd":
-        from aleator.datasets import msd
-
-        return msd.load(mirror)
+    """A data set other than MSD: see `aleator.datasets.load`."""
     if name == "diabetes":
         return _diabetes()
     if name not in FACTS:
@@ -177,10 +167,6 @@ def where(name: str) -> Path | None:
     """The file that `load` would read; None if it would have to be downloaded."""
     if name == "diabetes":
         return Path(sklearn.datasets.__file__).parent / "data" / "diabetes_data_raw.csv.gz"
-    if name == "msd":
-        from aleator.datasets import msd
-
-        return msd.where()
     return next((path for folder in folders() for path in _files(name, folder) if path.is_file()), None)
 
 
@@ -357,5 +343,5 @@ def _from(place: Place, name: str) -> Floats:
 def _keep(name: str, values: Floats) -> None:
     facts = FACTS[name]
     cache().mkdir(parents=True, exist_ok=True)
-    with files.whole(cache() / f"{name}.csv.gz", "data set") as beside:
+    with atomic_write.whole(cache() / f"{name}.csv.gz", "data set") as beside:
         pd.DataFrame(values, columns=[*facts.names, facts.target]).to_csv(beside, index=False, compression="gzip")

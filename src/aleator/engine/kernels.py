@@ -7,18 +7,18 @@ networks, a shared trunk, a lone regressor and a lone quantifier all run through
 
 Positions are unsigned: Numba then drops the check for negative indices, and the inner loops vectorise. A hidden layer
 keeps its weights as (inputs, units) and an output layer as (units, inputs), so that every inner loop runs over the
-contiguous axis. Losses and heads arrive as first-class functions: a new one does not recompile anything here.
+contiguous axis. Losses and objectives arrive as first-class functions: a new one does not recompile anything here.
 """
 
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
 
-from aleator.compiled import HEAD_SIGNATURE, LOSS_SIGNATURE, jit
+from aleator.compiled_functions import LOSS_SIGNATURE, OBJECTIVE_SIGNATURE, ROW_LOSS_SIGNATURE, ROW_SLOPE_SIGNATURE, jit
 
 # Columns of the table of layers.
 SOURCE, TARGET, INPUTS, UNITS, WEIGHTS, KIND, LEFT, STRIDE = range(8)
@@ -51,6 +51,76 @@ FARTHEST = 1e4  # in spreads of an input, where nothing else bounds it
 # A product of matrices of so many multiplications goes to BLAS. OpenBLAS does larger ones on several threads, and their
 # last bits then depend on how many; a block is kept small enough (see ``network.py``) unless a layer is very large.
 BLAS_FROM, ONE_THREAD = 120_000, 262_144
+
+
+# ---------------------------------------------------------------- arguments
+
+
+class Sample(NamedTuple):
+    """Rows to learn from: arrays of `train.Data`, and the numbers of the rows (N,)."""
+
+    X: Any  # (n, D)
+    shift: Any  # (D,)
+    scale: Any  # (D,)
+    clip: Any  # (2, D)
+    Y: Any  # (n, M)
+    weight: Any  # (n,)
+    frame: Any  # (M, 4)
+    rows: Any  # (N,)
+
+
+class LayerTable(NamedTuple):
+    """The table of layers (K, 8), the outputs (slot of y_r, M, slot of xi, Q), and how many rows a block has."""
+
+    layers: Any
+    outputs: Any
+    R: Any
+
+
+class Functions(NamedTuple):
+    """Pointers to loss and objective; `by_row`: the loss is that of a row of outputs.
+
+    Entry points take them one by one: Numba converts compiled functions to pointers in arguments, not within tuples.
+    """
+
+    value: Any
+    slope: Any
+    row_value: Any
+    row_slope: Any
+    objective: Any
+    by_row: Any
+
+
+class State(NamedTuple):
+    """What training changes: params (P,), moments (2, P), and the running mean of the loss, `level` (1,)."""
+
+    params: Any
+    moments: Any
+    level: Any
+
+
+class Schedule(NamedTuple):
+    """Epochs to train: the number of the first, rates and lams (epochs,), speeds (epochs, 2), the random seed."""
+
+    first: Any
+    rates: Any
+    lams: Any
+    speeds: Any
+    seed: Any
+
+
+class Settings(NamedTuple):
+    """How a member is trained; penalty (2, P), or (2, 0) for none; `relative`, `shifted`: see `train.RelativeLam`."""
+
+    batch: Any
+    dropout: Any
+    penalty: Any
+    limit: Any
+    optimizer: Any
+    momentum: Any
+    beta2: Any
+    relative: Any
+    shifted: Any
 
 
 # ---------------------------------------------------------------- layers
@@ -214,7 +284,7 @@ def activate_gradient(h, d, o, n, kind):
             d[o + k] *= f4(1) - h[o + k] * h[o + k]
 
 
-# ---------------------------------------------------------------- chance
+# ---------------------------------------------------------------- random numbers
 
 
 @kernel()
@@ -306,37 +376,49 @@ def backward(layers, R, B, params, act, delta, keep, rate, gradient, scratch):
 
 
 @kernel()
-def block_loss(
-    value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, rows, frame, lam, measure, share, totals
-):  # fmt: skip
-    """Value of the head and its derivatives at the outputs, for the rows of one block.
+def block_loss(functions, sample, block, outputs, act, delta, lam, measure, share, totals):
+    """Value of the objective and its derivatives at the outputs, for the rows of one block.
 
     The M outputs fall into groups, one for each of the Q quantifier outputs (one group if there is none); a group's
-    loss is the sum over its outputs, each measured in its frame (shift, scale, factor, push). Adds to `totals`
-    the head's value and the regressor's loss, times the row's weight, and the weight; says whether all losses of finite
-    predictions were finite and not negative.
+    loss is the sum over its outputs, each measured in its frame (shift, scale, factor, push), or one number for all of
+    them. Adds to `totals` the objective's value and the regressor's loss, times the row's weight, and the weight.
+    Returns whether all losses of finite predictions were finite and not negative.
 
-    measure (4,) is the unit in which the head sees the loss, what is added to xi for that, and by how much faster the
-    regressor and the quantifier learn: 1, 0, 1, 1 where lam is a number.
+    outputs: where y_r begins, M, where xi begins, Q. measure (4,): the unit in which the objective sees the loss, what
+    is added to xi for that, and the speeds of regressor and quantifier; 1, 0, 1, 1 where lam is a number.
     """
+    yo, M, zo, Q = outputs
+    Y, weight, frame = sample.Y, sample.weight, sample.frame
     groups = max(Q, 1)
     width = M // groups
     sound = True
-    for b in range(rows.size):
-        row = rows[b]
+    for b in range(block.size):
+        row = block[b]
         for group in range(groups):
             L = 0.0
             reached = True
-            for m in range(group * width, (group + 1) * width):
-                shift, scale, factor, push = frame[m, 0], frame[m, 1], frame[m, 2], frame[m, 3]
-                y_r = act[yo + b * M + m] if yo > 0 else f4(0)
-                reached = reached and math.isfinite(y_r)
-                y, prediction = shift + scale * Y[row, m], shift + scale * y_r
-                L += factor * value_of(y, prediction)
-                if yo > 0:
-                    delta[yo + b * M + m] = push * scale * slope_of(y, prediction)
+            if functions.by_row:
+                y_row, prediction_row = np.empty(M), np.empty(M)
+                for m in range(M):
+                    y_r = act[yo + b * M + m]
+                    reached = reached and math.isfinite(y_r)
+                    y_row[m] = frame[m, 0] + frame[m, 1] * Y[row, m]
+                    prediction_row[m] = frame[m, 0] + frame[m, 1] * y_r
+                L = frame[0, 2] * functions.row_value(y_row, prediction_row)
+                slopes = functions.row_slope(y_row, prediction_row)
+                for m in range(M):
+                    delta[yo + b * M + m] = frame[m, 3] * frame[m, 1] * slopes[m]
+            else:
+                for m in range(group * width, (group + 1) * width):
+                    shift, scale, factor, push = frame[m, 0], frame[m, 1], frame[m, 2], frame[m, 3]
+                    y_r = act[yo + b * M + m] if yo > 0 else f4(0)
+                    reached = reached and math.isfinite(y_r)
+                    y, prediction = shift + scale * Y[row, m], shift + scale * y_r
+                    L += factor * functions.value(y, prediction)
+                    if yo > 0:
+                        delta[yo + b * M + m] = push * scale * functions.slope(y, prediction)
             xi = act[zo + b * Q + group] if Q > 0 else f4(0)
-            value, dL, dxi = head(L / measure[0], xi + measure[1], lam)
+            value, dL, dxi = functions.objective(L / measure[0], xi + measure[1], lam)
             sound = sound and ((L >= 0.0 and math.isfinite(L)) or not reached)
             w = weight[row]
             totals[0] += w * value * measure[0]
@@ -413,30 +495,33 @@ def all_finite(params):
 
 
 def run_epochs(
-    X, shift, scale, clip, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head,
-    params, moments, level, seed, first, rates, lams, speeds, batch, dropout, penalty, limit, optimizer, momentum,
-    beta2, relative, shifted, trace,
+    sample, table, value, slope, row_value, row_slope, objective, by_row, state, schedule, settings, trace
 ):  # fmt: skip
-    """Train one member for ``len(rates)`` epochs, the first of them number `first`; params and moments change in place.
+    """Train one member for the epochs of `schedule`; `state` changes in place.
 
-    X (n, D), Y (n, M), weight (n,), frame (M, 4), rows (N,), layers (K, 8), outputs = (slot of y_r, M, slot of xi, Q),
-    params (P,), moments (2, P), rates and lams (epochs,), trace (epochs, 2): mean value and mean loss of each epoch.
-    penalty (2, P), or (2, 0) for none. Where lams are `relative`, in units of the loss's running mean `level` (1,): see
-    `Relative` in ``train.py``; speeds (epochs, 2).
+    trace (epochs, 2): mean value of the objective and mean loss of each epoch.
     Returns (FINISHED, DIVERGED or BAD_LOSS, the epoch's number).
     """
+    functions = Functions(value, slope, row_value, row_slope, objective, by_row)
+    X, shift, scale, clip, rows = sample.X, sample.shift, sample.scale, sample.clip, sample.rows
+    layers, R = table.layers, table.R
+    params, level = state.params, state.level
+    rates, lams, speeds, seed = schedule.rates, schedule.lams, schedule.speeds, schedule.seed
+    batch, dropout, penalty, limit = settings.batch, settings.dropout, settings.penalty, settings.limit
+    momentum, beta2, relative = settings.momentum, settings.beta2, settings.relative
     N, P, D = rows.size, params.size, X.shape[1]
-    yo, M, zo, Q = outputs[0] * R, outputs[1], outputs[2] * R, outputs[3]
+    outputs = table.outputs[0] * R, table.outputs[1], table.outputs[2] * R, table.outputs[3]
+    Q = outputs[3]
     width = layers[-1, TARGET] + layers[-1, UNITS]
     act, delta = np.zeros(R * width, np.float32), np.zeros(R * width, np.float32)
     keep = np.zeros(R * width if dropout > 0.0 else 1, np.float32)
     gradient, scratch = np.zeros(P, np.float32), np.zeros(max(P, R * width), np.float32)
     order, totals = np.empty(N, np.int64), np.zeros(3)
     measure = np.array([1.0, 0.0, 1.0, 1.0])
-    velocity, second = moments[0], moments[1]
+    velocity, second = state.moments[0], state.moments[1]
     steps = (N + batch - 1) // batch
     for t in range(rates.size):
-        epoch = first + t
+        epoch = schedule.first + t
         order[:] = rows
         shuffle(order, seed, epoch)
         totals[:] = 0.0
@@ -448,7 +533,7 @@ def run_epochs(
             gradient[:] = 0.0
             if relative:
                 measure[0], measure[2], measure[3] = level[0], speeds[t, 0], speeds[t, 1]
-                measure[1] = math.log(lams[t] * level[0]) if shifted else 0.0
+                measure[1] = math.log(lams[t] * level[0]) if settings.shifted else 0.0
             loss, mass = totals[1], totals[2]
             for lo in range(start, stop, R):
                 block = order[lo : min(stop, lo + R)]
@@ -457,10 +542,7 @@ def run_epochs(
                 key = mixed(seed ^ mixed(u8(step) * u8(0x9E3779B97F4A7C15) + u8(lo - start)))
                 forward(layers, u8(R), B, params, act, True, keep, key, dropout)
                 delta[D * R :] = 0.0
-                fine = block_loss(
-                    value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lams[t],
-                    measure, share, totals,
-                )  # fmt: skip
+                fine = block_loss(functions, sample, block, outputs, act, delta, lams[t], measure, share, totals)
                 sound = sound and fine
                 backward(layers, u8(R), B, params, act, delta, keep, dropout, gradient, scratch)
             loss, mass = totals[1] - loss, max(Q, 1) * (totals[2] - mass)
@@ -470,7 +552,7 @@ def run_epochs(
                 penalise(params, gradient, penalty, level[0])
             if limit > 0.0:
                 clip_gradient(gradient, limit)
-            if optimizer == NESTEROV:
+            if settings.optimizer == NESTEROV:
                 nesterov(params, velocity, gradient, rates[t], momentum)
             else:
                 adam(params, velocity, second, gradient, rates[t], momentum, beta2, step)
@@ -479,13 +561,14 @@ def run_epochs(
             return BAD_LOSS, epoch
         if not (math.isfinite(totals[0]) and all_finite(params)):
             return DIVERGED, epoch
-    return FINISHED, first + rates.size
+    return FINISHED, schedule.first + rates.size
 
 
-def run_forward(X, shift, scale, clip, layers, outputs, R, params, y_r, xi):
+def run_forward(X, shift, scale, clip, table, params, y_r, xi):
     """Outputs of one member for all rows of X, block by block, by loops: a row's result never depends on its block."""
+    layers, R = table.layers, table.R
     act = np.zeros(R * (layers[-1, TARGET] + layers[-1, UNITS]), np.float32)
-    yo, M, zo, Q = outputs[0] * R, outputs[1], outputs[2] * R, outputs[3]
+    yo, M, zo, Q = table.outputs[0] * R, table.outputs[1], table.outputs[2] * R, table.outputs[3]
     for lo in range(0, X.shape[0], R):
         block = np.arange(lo, min(X.shape[0], lo + R))
         gather(X, shift, scale, clip, block, act)
@@ -497,31 +580,29 @@ def run_forward(X, shift, scale, clip, layers, outputs, R, params, y_r, xi):
                 xi[lo + b, q] = act[zo + b * Q + q]
 
 
-def run_evaluate(
-    X, shift, scale, clip, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head, params, lam
-):  # fmt: skip
-    """Weighted mean of the head's value and of the regressor's loss over `rows`, without changing anything."""
-    yo, M, zo, Q = outputs[0] * R, outputs[1], outputs[2] * R, outputs[3]
+def run_evaluate(sample, table, value, slope, row_value, row_slope, objective, by_row, params, lam):
+    """Weighted mean of the objective's value and of the regressor's loss over the rows, without changing anything."""
+    functions = Functions(value, slope, row_value, row_slope, objective, by_row)
+    layers, R, rows = table.layers, table.R, sample.rows
+    outputs = table.outputs[0] * R, table.outputs[1], table.outputs[2] * R, table.outputs[3]
     size = R * (layers[-1, TARGET] + layers[-1, UNITS])
     act, delta, totals = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(3)
     measure = np.array([1.0, 0.0, 1.0, 1.0])
     for lo in range(0, rows.size, R):
         block = rows[lo : min(rows.size, lo + R)]
-        gather(X, shift, scale, clip, block, act)
+        gather(sample.X, sample.shift, sample.scale, sample.clip, block, act)
         forward(layers, u8(R), u8(block.size), params, act, False, act, u8(0), 0.0)
-        block_loss(
-            value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lam, measure, 1.0, totals
-        )  # fmt: skip
+        block_loss(functions, sample, block, outputs, act, delta, lam, measure, 1.0, totals)
     return totals[0] / totals[2], totals[1] / totals[2]
 
 
 def run_gradients(
-    X, shift, scale, clip, Y, weight, frame, rows, layers, outputs, R, value_of, slope_of, head, params, lam,
-    values, gradients,
+    sample, table, value, slope, row_value, row_slope, objective, by_row, params, lam, values, gradients
 ):  # fmt: skip
-    """For each network of params (K, P): mean of the head's value over `rows` (K,), and its gradient (K, P)."""
-    D = X.shape[1]
-    yo, M, zo, Q = outputs[0] * R, outputs[1], outputs[2] * R, outputs[3]
+    """For each network of params (K, P): mean of the objective's value over the rows (K,), and its gradient (K, P)."""
+    functions = Functions(value, slope, row_value, row_slope, objective, by_row)
+    layers, R, rows, D = table.layers, table.R, sample.rows, sample.X.shape[1]
+    outputs = table.outputs[0] * R, table.outputs[1], table.outputs[2] * R, table.outputs[3]
     size = R * (layers[-1, TARGET] + layers[-1, UNITS])
     act, delta, totals = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(3)
     measure = np.array([1.0, 0.0, 1.0, 1.0])
@@ -530,15 +611,13 @@ def run_gradients(
     for lo in range(0, rows.size, R):
         block = rows[lo : min(rows.size, lo + R)]
         B = u8(block.size)
-        gather(X, shift, scale, clip, block, act)  # once for all: the layers do not write to their input
+        # once for all networks: the layers do not write to their input
+        gather(sample.X, sample.shift, sample.scale, sample.clip, block, act)
         for k in range(params.shape[0]):
             forward(layers, u8(R), B, params[k], act, True, act, u8(0), 0.0)
             delta[D * R :] = 0.0
             totals[:] = 0.0
-            block_loss(
-                value_of, slope_of, head, act, delta, yo, M, zo, Q, Y, weight, block, frame, lam, measure,
-                share, totals,
-            )  # fmt: skip
+            block_loss(functions, sample, block, outputs, act, delta, lam, measure, share, totals)
             values[k] += share * totals[0]
             backward(layers, u8(R), B, params[k], act, delta, act, 0.0, gradients[k], scratch)
 
@@ -551,36 +630,24 @@ def _read(dtype: types.Type, ndim: int) -> types.Array:
 def specialised(entry: Callable[..., Any], data: str) -> Callable[..., Any]:
     """One of the four entry points, for X of dtype `data`; compiled once, then read from Numba's cache on disk.
 
-    The signature is spelled out so that losses and heads are pointers to functions and not part of the type.
+    The signature is spelled out so that losses and objectives are pointers to functions and not part of the type.
     """
-    f8, i8, f4 = types.float64, types.int64, types.float32
-    x = _read(types.float32 if data == "float32" else f8, 2)
-    table = _read(i8, 2), _read(i8, 1), i8
+    f8, i8, f4, boolean = types.float64, types.int64, types.float32, types.boolean
+    X = _read(types.float32 if data == "float32" else f8, 2)
     scaling = _read(f8, 1), _read(f8, 1), _read(f8, 2)
-    sample = _read(f4, 2), _read(f8, 1), _read(f8, 2), _read(i8, 1)
-    pointers = *[types.FunctionType(LOSS_SIGNATURE)] * 2, types.FunctionType(HEAD_SIGNATURE)
+    pointers = LOSS_SIGNATURE, LOSS_SIGNATURE, ROW_LOSS_SIGNATURE, ROW_SLOPE_SIGNATURE, OBJECTIVE_SIGNATURE
+    functions = *map(types.FunctionType, pointers), boolean
+    sample = types.NamedTuple((X, *scaling, _read(f4, 2), _read(f8, 1), _read(f8, 2), _read(i8, 1)), Sample)
+    table = types.NamedTuple((_read(i8, 2), _read(i8, 1), i8), LayerTable)
     if entry is run_forward:
-        signature = types.void(x, *scaling, *table, _read(f4, 1), f4[:, ::1], f4[:, ::1])
+        signature = types.void(X, *scaling, table, _read(f4, 1), f4[:, ::1], f4[:, ::1])
     elif entry is run_evaluate:
-        signature = types.UniTuple(f8, 2)(x, *scaling, *sample, *table, *pointers, _read(f4, 1), f8)
+        signature = types.UniTuple(f8, 2)(sample, table, *functions, _read(f4, 1), f8)
     elif entry is run_gradients:
-        results = f8[::1], f4[:, ::1]
-        signature = types.void(x, *scaling, *sample, *table, *pointers, _read(f4, 2), f8, *results)
+        signature = types.void(sample, table, *functions, _read(f4, 2), f8, f8[::1], f4[:, ::1])
     else:
-        state = f4[::1], f4[:, ::1], f8[::1], types.uint64, i8
-        settings = (
-            _read(f8, 1),
-            _read(f8, 1),
-            _read(f8, 2),
-            i8,
-            f8,
-            _read(f4, 2),
-            f8,
-            i8,
-            f8,
-            f8,
-            types.boolean,
-            types.boolean,
-        )
-        signature = types.UniTuple(i8, 2)(x, *scaling, *sample, *table, *pointers, *state, *settings, f8[:, ::1])
+        state = types.NamedTuple((f4[::1], f4[:, ::1], f8[::1]), State)
+        schedule = types.NamedTuple((i8, _read(f8, 1), _read(f8, 1), _read(f8, 2), types.uint64), Schedule)
+        settings = types.NamedTuple((i8, f8, _read(f4, 2), f8, i8, f8, f8, boolean, boolean), Settings)
+        signature = types.UniTuple(i8, 2)(sample, table, *functions, state, schedule, settings, f8[:, ::1])
     return jit(signature, **MODE)(entry)

@@ -99,7 +99,7 @@ def network(
     """A regressor with `n_outputs` and a quantifier with `n_quantifiers` outputs; either may be 0, then it is absent.
 
     The first `shared_layers` hidden layers are common to both, the rest are separate. Without a regressor the targets
-    are the losses themselves, one for each quantifier output (`heads.given`).
+    are the losses themselves, one for each quantifier output (`objectives.given`).
     """
     build = _Builder(n_inputs, ACTIVATIONS[activation])
     at = (0, 0, n_inputs)  # slot, first column, units in a row of the slot

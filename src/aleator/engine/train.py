@@ -14,11 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aleator.compiled import HEAD_SIGNATURE, LOSS_SIGNATURE, compiled, frozen
+from aleator.compiled_functions import (
+    LOSS_SIGNATURE,
+    OBJECTIVE_SIGNATURE,
+    ROW_LOSS_SIGNATURE,
+    ROW_SLOPE_SIGNATURE,
+    compiled,
+    frozen,
+)
 from aleator.engine import kernels
 from aleator.engine.network import Network
-from aleator.heads import Head
-from aleator.losses import Loss
+from aleator.losses import Loss, squared
+from aleator.objectives import Objective
 
 # Between two looks at progress and interruption: rows times parameters, about a tenth of a second of work.
 WORK_OF_A_CHUNK = 200_000_000
@@ -61,7 +68,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Member:
-    """One network to train: which rows, which chance, and lam and learning rate at each epoch."""
+    """One network to train: its rows, its random seed, and lam and learning rate at each epoch."""
 
     data: Data
     rows: NDArray[np.int64]
@@ -69,17 +76,17 @@ class Member:
     lams: NDArray[np.float64]
     rates: NDArray[np.float64]
     dropout: float = 0.0
-    relative: "Relative | None" = None
+    relative: "RelativeLam | None" = None
 
 
 @dataclass(frozen=True)
-class Relative:
+class RelativeLam:
     """Lams in units of the running mean of the loss over about an epoch, its `level`: lam = lams[epoch] * level.
 
-    The head sees losses in units of the level, so nothing it says depends on how large they are. speeds (epochs, 2) are
-    factors for the regressor and the quantifier. If `shifted`, the network's xi is that of lam = 1, and the head sees
-    xi + ln lam: for a coupling whose level is e^-xi this leaves the expected loss where it is when lam moves. The
-    penalty of the regressor's weights is in units of the level too.
+    The objective sees losses in units of the level, so nothing it says depends on how large they are. speeds (epochs,
+    2) are factors for the regressor and the quantifier. If `shifted`, the network's xi is that of lam = 1, and the
+    objective sees xi + ln lam: for a coupling whose level is e^-xi this leaves the expected loss where it is when lam
+    moves. The penalty of the regressor's weights is in units of the level too.
     """
 
     speeds: NDArray[np.float64]
@@ -92,7 +99,7 @@ class Plan:
 
     network: Network
     loss: Loss
-    head: Head
+    objective: Objective
     batch_size: int
     optimizer: str = "nesterov"
     momentum: float = 0.9
@@ -134,7 +141,7 @@ def lam_of(member: Member, run: Run) -> float:
     return 1.0 if member.relative.shifted else lam * float(run.level[0])
 
 
-def settled(plan: Plan, member: Member, run: Run) -> tuple[NDArray[np.float32], float]:
+def final_pair(plan: Plan, member: Member, run: Run) -> tuple[NDArray[np.float32], float]:
     """Parameters and lam of the pair that a run has come to: as any other pair, whatever lam was relative to."""
     if member.relative is None or not member.relative.shifted:
         return run.params.copy(), lam_of(member, run)
@@ -153,26 +160,28 @@ def advance(plan: Plan, member: Member, run: Run, epochs: int, number: int = 0) 
     speeds = np.ones((member.rates.size, 2)) if member.relative is None else member.relative.speeds
     batch = min(plan.batch_size, member.rows.size)
     status, epoch = kernels.specialised(kernels.run_epochs, data.X.dtype.name)(
-        *_sample(data, member.rows),
-        *_table(plan.network, plan.network.rows_of_a_block(batch)),
+        _sample(data, member.rows),
+        _table(plan.network, plan.network.rows_of_a_block(batch)),
         *_functions(plan),
-        run.params,
-        run.moments,
-        run.level,
-        np.uint64(member.seed),
-        run.epoch,
-        frozen(member.rates[run.epoch : until]),
-        frozen(member.lams[run.epoch : until]),
-        frozen(speeds[run.epoch : until]),
-        batch,
-        member.dropout,
-        frozen(_penalty(plan, member)),
-        plan.clip,
-        OPTIMIZERS[plan.optimizer],
-        plan.momentum,
-        plan.beta2,
-        member.relative is not None,
-        member.relative is not None and member.relative.shifted,
+        kernels.State(run.params, run.moments, run.level),
+        kernels.Schedule(
+            run.epoch,
+            frozen(member.rates[run.epoch : until]),
+            frozen(member.lams[run.epoch : until]),
+            frozen(speeds[run.epoch : until]),
+            np.uint64(member.seed),
+        ),
+        kernels.Settings(
+            batch,
+            float(member.dropout),
+            frozen(_penalty(plan, member)),
+            float(plan.clip),
+            OPTIMIZERS[plan.optimizer],
+            float(plan.momentum),
+            float(plan.beta2),
+            member.relative is not None,
+            member.relative is not None and member.relative.shifted,
+        ),
         trace,
     )
     where = f"member {number}, epoch {epoch + 1}"
@@ -256,7 +265,7 @@ def forward(
     xi = np.empty((len(X), network.n_quantifiers), np.float32)
     table = _table(network, ROWS_OF_A_BLOCK)
     kernels.specialised(kernels.run_forward, X.dtype.name)(
-        frozen(X), frozen(shift), frozen(scale), frozen(clip), *table, frozen(params), y_r, xi
+        frozen(X), frozen(shift), frozen(scale), frozen(clip), table, frozen(params), y_r, xi
     )
     return y_r, xi
 
@@ -267,7 +276,7 @@ def evaluate(
     """Mean joint loss and mean loss of the regressor over `rows`, without dropout."""
     _check(plan.network, params)
     mean_joint, mean_loss = kernels.specialised(kernels.run_evaluate, data.X.dtype.name)(
-        *_sample(data, rows), *_table(plan.network, ROWS_OF_A_BLOCK), *_functions(plan), frozen(params), lam
+        _sample(data, rows), _table(plan.network, ROWS_OF_A_BLOCK), *_functions(plan), frozen(params), float(lam)
     )
     return float(mean_joint), float(mean_loss)
 
@@ -284,11 +293,11 @@ def gradients(
         _check(plan.network, member)
     values, slopes = np.empty(len(params)), np.empty(params.shape, np.float32)
     kernels.specialised(kernels.run_gradients, data.X.dtype.name)(
-        *_sample(data, rows),
-        *_table(plan.network, plan.network.rows_of_a_block(len(rows))),
+        _sample(data, rows),
+        _table(plan.network, plan.network.rows_of_a_block(len(rows))),
         *_functions(plan),
         frozen(params),
-        lam,
+        float(lam),
         values,
         slopes,
     )
@@ -311,21 +320,39 @@ def _check(network: Network, params: NDArray[np.float32]) -> None:
         raise ValueError(f"the network has {network.n_params} parameters, got an array of shape {params.shape}.")
 
 
-def _sample(data: Data, rows: NDArray[np.int64]) -> tuple[Any, ...]:
+def _sample(data: Data, rows: NDArray[np.int64]) -> kernels.Sample:
     clip = unbounded(data.X.shape[1]) if data.clip is None else np.ascontiguousarray(data.clip)
     arrays = (data.X, data.shift, data.scale, clip, data.Y, data.weight, data.frame, rows)
-    return tuple(frozen(a) for a in arrays)
+    return kernels.Sample(*map(frozen, arrays))
 
 
-def _table(network: Network, rows_of_a_block: int) -> tuple[Any, ...]:
-    return frozen(network.layers), frozen(network.outputs), rows_of_a_block
+def _table(network: Network, rows_of_a_block: int) -> kernels.LayerTable:
+    return kernels.LayerTable(frozen(network.layers), frozen(network.outputs), rows_of_a_block)
 
 
-def _functions(plan: Plan) -> tuple[Any, ...]:
-    return _pointers(plan.loss, plan.head)
+def _functions(plan: Plan) -> kernels.Functions:
+    return _pointers(plan.loss, plan.objective)
 
 
 @functools.cache
-def _pointers(loss: Loss, head: Head) -> tuple[Any, ...]:
-    value, slope = compiled(loss.value, LOSS_SIGNATURE), compiled(loss.slope, LOSS_SIGNATURE)
-    return value, slope, compiled(head.evaluate, HEAD_SIGNATURE)
+def _pointers(loss: Loss, objective: Objective) -> kernels.Functions:
+    scalar, by_row = (squared, loss) if loss.over_rows else (loss, _no_rows)
+    return kernels.Functions(
+        compiled(scalar.value, LOSS_SIGNATURE),
+        compiled(scalar.slope, LOSS_SIGNATURE),
+        compiled(by_row.value, ROW_LOSS_SIGNATURE),
+        compiled(by_row.slope, ROW_SLOPE_SIGNATURE),
+        compiled(objective.evaluate, OBJECTIVE_SIGNATURE),
+        loss.over_rows,
+    )
+
+
+def _no_row_value(y: Any, y_r: Any) -> float:
+    return 0.0
+
+
+def _no_row_slope(y: Any, y_r: Any) -> Any:
+    return y_r - y
+
+
+_no_rows = Loss("none", _no_row_value, _no_row_slope, over_rows=True)  # in the place that another loss leaves empty

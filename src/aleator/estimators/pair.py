@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any, Self
 
-from aleator import couplings, heads
+from aleator import couplings, objectives
 from aleator.couplings import Coupling
-from aleator.estimators.network import NetworkRegressor
-from aleator.estimators.settings import Lam, PairSettings
-from aleator.heads import Head
+from aleator.estimators.network_regressor import NetworkRegressor
 from aleator.losses import Loss
+from aleator.objectives import Objective
+from aleator.training.settings import Lam, PairSettings
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PairRegressor(PairSettings, NetworkRegressor):
     """A regressor paired with a network that predicts its loss, trained together on L f(z) + lam g(z).
 
@@ -29,25 +29,26 @@ class PairRegressor(PairSettings, NetworkRegressor):
         moves nothing; targets that are implausibly far from all others are clipped, too.
     shared_layers : how many of the first hidden layers both have in common.
     per_output : for targets with several outputs, one quantifier for each instead of one for the sum of the losses.
-    dropout : chance of a hidden unit to be left out of a training step.
+    dropout : probability that a hidden unit is dropped in a training step.
     optimizer, learning_rate, momentum : "adam", or "nesterov" as in the paper; the rate may be a function of the epoch.
         None: 0.002, and 0.01 with lam="auto", where any rate falls to zero.
     l2 : penalty l2 / (2 n) on the squared weights of n rows; with lam="auto" the regressor's is in units of the mean
         loss. None: 0.1, and 1 with lam="auto". clip : longest gradient, or None.
-    epochs : passes over the data; None finds the number by cross-validation on the training rows. With lam="auto" up to
-        800 (or 2,400,000 rows looked at, at least 10 epochs), and three times as many where noisy regions are given up,
-        which must prove itself; and the quantifier then learns anew, from losses on rows left out (rate, l2, dropout,
-        optimizer, clip and batch_size are the regressor's, and not for that). Else up to 1,000 (or 60,000 steps, at
-        least 10 epochs), and training is 1.4 times as long.
+    epochs : passes over the data; only the length of training depends on it. None finds the number by cross-validation
+        on the training rows. With lam="auto" it is up to 800 (or 2,400,000 rows, at least 10 epochs), and three times
+        as many where noisy regions are given up, which must prove itself. The quantifier is then refitted to losses of
+        held-out rows, with settings of its own. With another lam it is up to 1,000 (or 60,000 steps, at least 10
+        epochs), and the final training is 1.4 times as long, with a rate that falls to zero at the end.
     batch_size : rows a step. None: 64, and with lam="auto" 0.7 times the root of the number of rows, at least 32.
     early_stopping : hold back `validation_fraction` of the rows (or use `fit(validation=...)`), stop when they have not
         improved for `patience` epochs, and keep the best. With lam="auto" lam may then not have fallen all the way.
-    rescale : where rows were held out (epochs=None, or early_stopping), multiply the expected loss by mean realised
-        over mean predicted loss on them; it is as good as they are many. With lam="auto" it also says how much better
-        the model is for knowing all rows. With `epochs` given nothing is held out, and on small tables the expected
-        loss is then much too small.
-    encoder : what turns X into numbers: None for a table of numbers as it is; `TableEncoder()` for one with text,
-        categories, dates and missing values; a transformer of scikit-learn's, or a function.
+    rescale : multiply the expected loss by mean realised over mean predicted loss on held-out rows: five folds in turn,
+        or the rows of `early_stopping`. With lam="auto" it is also corrected for the final model learning from all
+        rows. False with `epochs` given is the paper's way: no rows are held out, which saves five trainings, but on
+        small tables the expected loss is then much too small, and intervals need `conformalize`.
+    encoder : what turns X into numbers. "auto" takes numbers without gaps as they are, and any other table through
+        `TableEncoder`: text, categories, dates, missing values, nullable and polars frames. None takes numbers only. A
+        transformer of scikit-learn's or a function is used as it is.
     n_jobs : threads; -1 for all. The result does not depend on it.
     random_state : seed, or numpy's RandomState; same seed, same bits.
     verbose : show a progress bar.
@@ -55,15 +56,15 @@ class PairRegressor(PairSettings, NetworkRegressor):
     Attributes
     ----------
     history_ : DataFrame of losses by member and epoch, in the units of the loss: joint_loss and loss on the training
-        rows, validation_* on the rows that were watched, cv_* on the rows left out in turn to find the number of
+        rows, validation_* on the rows that were watched, cv_* on the rows held out in turn to find the number of
         epochs. Empty where not measured. Where lam changes, *_score in place of *_joint_loss: mean of L / e + ln e, e
         the expected loss.
     loss_limits_ : least and largest expected loss (2, quantifiers) that the rows held out support; none beyond is
-        predicted. check_ : what a check on these rows found, see `aleator.estimators.held_out.Check`: whether it
+        predicted. check_ : what a check on these rows found, see `aleator.training.held_out.Check`: whether it
         `passed`, a `message`, the `groups` of rows; which `quantifier` took the place of one that failed.
     n_epochs_, lam_ : at the end, one a member. loss_scale_ : see `rescale`. gave_up_ : whether noisy regions were given
-        up for the sake of clean ones (lam="auto"): predictions there are not means of y. reach_ : where rows were held
-        out, the ends that each member's xi is held within, (n_members, 2, quantifiers).
+        up for the sake of clean ones (lam="auto"): predictions there are not means of y. xi_range_ : where rows were
+        held out, the range that each member's xi is clipped to, (n_members, 2, quantifiers).
     out_of_fold_ : where rows were held out, DataFrame of these: row, loss, and the expected loss by members that had
         not seen it. Rows equal in X and y count once.
 
@@ -86,20 +87,20 @@ class PairRegressor(PairSettings, NetworkRegressor):
     def from_torch(cls, pair: Any) -> Self:
         """A fitted estimator with the weights of an `aleator.torch.Pair` of linear layers; `to_torch` is the inverse.
 
-        Like one trained with `epochs` given it has no held-out rows: `calibrate` gives it intervals.
+        Like one trained with `epochs` given it has no held-out rows: `conformalize` gives it intervals.
         """
         if not hasattr(pair, "to_estimator"):
             raise TypeError(f"from_torch takes an aleator.torch.Pair, got {type(pair).__name__}.")
         model: Self = pair.to_estimator(cls)  # torch is imported there and nowhere here
         return model
 
-    def _head(self) -> Head:
-        return heads.joint(couplings.get(self.coupling))
+    def _objective(self) -> Objective:
+        return objectives.joint(couplings.get(self.coupling))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PairEnsemble(PairSettings, NetworkRegressor):
-    """Several pairs that differ by chance, as a mixture: what they disagree on is the epistemic part.
+    """Several pairs with different random seeds, as a mixture: what they disagree on is the epistemic part.
 
     `n_members` pairs are trained in parallel; all other parameters are those of `PairRegressor`, and an ensemble of one
     is that pair. Squared loss: eq. (4.11) of the paper; absolute loss: eq. (4.12); any other: see `aleator.mixtures`.
@@ -110,5 +111,5 @@ class PairEnsemble(PairSettings, NetworkRegressor):
     coupling: str | Coupling = "sigmoid"
     lam: Lam = "auto"
 
-    def _head(self) -> Head:
-        return heads.joint(couplings.get(self.coupling))
+    def _objective(self) -> Objective:
+        return objectives.joint(couplings.get(self.coupling))

@@ -74,6 +74,7 @@ EVERY = Layout(
         "n_outputs": count(about="outputs"),
         "feature_names": Value(list, about="names of the columns, if they had any"),
         "history": Value(list, about="names of the columns of the array `history`"),
+        "conformalized": Value(bool, optional=True, about="whether the scores come from `conformalize`"),
         "check": Value(dict, optional=True, about="`check_`, without its table"),
         "table": Value(dict, optional=True, about="what `aleator fit` adds: columns, target, model card"),
     },

@@ -16,10 +16,11 @@ from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
 from aleator.model_files import scikit_learn
-from aleator.model_files.records import flattened, nested
+from aleator.model_files.object_records import flattened, nested
 
 MOST_NODES = 1_000_000
 DEEPEST = 200
+_RENAMED = {"told_": "category_means_"}  # attributes of TableEncoder since these archives
 _HOLDERS = {each.__name__: each for each in (_BinMapper, TreePredictor)}
 
 
@@ -108,7 +109,7 @@ class _Reader:
             return _Unread()
         shell = object.__new__(holder)
         for name, value in self._dict(node["content"], depth).items():
-            object.__setattr__(shell, name, value)
+            object.__setattr__(shell, _RENAMED.get(name, name), value)
         return shell
 
     def _tree(self, node: Any, depth: int) -> _Tree:

@@ -8,8 +8,9 @@ date is a number in X, days since 1970. The metadata tells which column is where
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +19,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-import aleator
-from aleator import losses, models
+from aleator import losses, registry
 from aleator.baselines import DropoutRegressor, PBPRegressor, PlainRegressor, SVGDRegressor
-from aleator.estimators import LossQuantifier, robust
-from aleator.estimators.encoding import CYCLES, MISSING, WAVE_DIGITS, TableEncoder
-from aleator.estimators.network import NetworkRegressor
+from aleator.estimators import LossQuantifier
+from aleator.estimators.network_regressor import NetworkRegressor
 from aleator.losses import Loss
-from aleator.onnx import moments, networks, trees
+from aleator.onnx import gaussian_moments, networks, trees
 from aleator.onnx.graph import (
     DOMAINS,
     Graph,
@@ -49,9 +48,17 @@ from aleator.onnx.graph import (
     total,
     where,
 )
+from aleator.preprocessing import outliers
+from aleator.preprocessing.table_encoder import CYCLES, MISSING, WAVE_DIGITS, TableEncoder
 
 Columns = tuple[list[int], list[int], int]  # places of numbers and of texts in the table, and how many columns it has
 Answer = tuple[Value, Value | None, Value | None]  # mean (n, M), aleatoric and epistemic loss (n, Q), before scaling
+
+
+class ExportError(ValueError):
+    """A regressor that ONNX cannot hold; `settings` of `export_onnx` would help."""
+
+    settings: ClassVar[dict[str, Any]] = {"given": True}
 
 
 def export_onnx(
@@ -71,7 +78,7 @@ def export_onnx(
         model.to_onnx(path, example)
         return
     kind = next((kind for kind in _ANSWERS if isinstance(model, kind)), None)
-    if kind is None or type(model).__name__ not in models.MODELS:
+    if kind is None or type(model).__name__ not in registry.MODELS:
         raise TypeError(f"export_onnx takes estimators of aleator, got {type(model).__name__}.")
     check_is_fitted(model)
     if given and kind is not LossQuantifier:
@@ -158,7 +165,7 @@ def _outputs(graph: Graph, model: Any, answer: Answer) -> None:
     loss = model._loss()
     if isinstance(model, LossQuantifier) and isinstance(loss, Loss) and np.isfinite(model.prediction_range_).all():
         beyond = networks.losses_of(loss)(clip(predicted, *model.prediction_range_), predicted)
-        beyond = minimum(beyond, robust.LARGEST)
+        beyond = minimum(beyond, outliers.LARGEST)
         expected = expected + (beyond if Q == M else total(beyond, -1, keep=True))
     give("expected_loss", expected, Q)
     if epistemic is not None:
@@ -169,7 +176,7 @@ def _facts(model: Any, columns: Columns) -> dict[str, Any]:
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
     numbers, texts, _ = columns
     return {
-        "aleator": aleator.__version__,
+        "aleator": version("aleator"),
         "model": type(model).__name__,
         "loss": model._loss().name,
         "feature_names": names,
@@ -186,8 +193,8 @@ def _network(model: Any, rows: Rows) -> Answer:
     Z = _encoded(model.encoder_, rows) if hasattr(model, "encoder_") else rows.numbers
     y_r, xi = networks.outputs(model.network_, model.params_, networks.standardised(Z, model.scaling_))
     mu = model.scaling_.y_mean + model.scaling_.y_spread * y_r
-    xi = clip(xi, *_ends(model.reach_)) if hasattr(model, "reach_") else xi
-    expected = model.units_.unit * networks.expected_loss(read.head, xi, model.lam_)
+    xi = clip(xi, *_ends(model.xi_range_)) if hasattr(model, "xi_range_") else xi
+    expected = model.units_.unit * networks.expected_loss(read.objective, xi, model.lam_)
     if len(model.params_) == 1:
         return mean(mu, 0), mean(expected, 0), None
     return networks.mixed(mu, expected, read.loss, shared=len(model.units_.unit) < model.n_outputs_)
@@ -216,7 +223,9 @@ def _members(model: Any, params: NDArray[np.float32], X: Value) -> Value:
 
 def _pbp(model: Any, rows: Rows) -> Answer:
     weights = model.weight_mean_, model.weight_variance_
-    middle, variance = moments.forward(networks.standardised(rows.numbers, model.scaling_), model._sizes(), *weights)
+    middle, variance = gaussian_moments.forward(
+        networks.standardised(rows.numbers, model.scaling_), model._sizes(), *weights
+    )
     a, b = model.noise_precision_.T
     spread = model.scaling_.y_spread
     aleatoric = 0.0 * middle + spread**2 * b / (a - 1)
@@ -232,14 +241,14 @@ def _given(model: Any, rows: Rows, given: bool) -> Answer:
     n_outputs, trained = model.n_outputs_, model.quantifiers_
     if given:
         shape = ("rows",) if model.y_is_1d_ else ("rows", n_outputs)
-        said = reshaped(rows.numbers.graph.input("given", np.float64, shape), -1, n_outputs)
+        prediction = reshaped(rows.numbers.graph.input("given", np.float64, shape), -1, n_outputs)
     else:
-        said = reshaped(_regressor(model.estimator_, rows, model.n_features_in_), -1, n_outputs)
+        prediction = reshaped(_regressor(model.estimator_, rows, model.n_features_in_), -1, n_outputs)
     Z = _encoded(model.encoder_, rows)
-    Z = beside(Z, said) if model.settings_["use_prediction"] else Z
+    Z = beside(Z, prediction) if model.settings_["use_prediction"] else Z
     _, xi = networks.outputs(trained.network, trained.params, networks.standardised(Z, trained.scaling))
-    level = networks.level(trained.coupling)(clip(xi, *_ends(trained.reach)))
-    return said, trained.unit * mean(trained.lams.reshape(-1, 1, 1) * level, 0), None
+    level = networks.level(trained.coupling)(clip(xi, *_ends(trained.xi_ranges)))
+    return prediction, trained.unit * mean(trained.lams.reshape(-1, 1, 1) * level, 0), None
 
 
 def _ends(reach: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -260,8 +269,8 @@ def _encoded(encoder: Any, rows: Rows) -> Value:
         for name, columns in encoder._columns_set().items()
     ]
     many = [
-        chosen(np.append(told.by_category, told.otherwise), _places(encoder, rows, name))
-        for name, told in encoder.told_.items()
+        chosen(np.append(means.by_category, means.otherwise), _places(encoder, rows, name))
+        for name, means in encoder.category_means_.items()
     ]
     return beside(numbers, *few, *many) if few or many else numbers
 
@@ -310,9 +319,7 @@ def _regressor(estimator: Any, rows: Rows, n_features: int) -> Value:
     if isinstance(estimator, Pipeline) and isinstance(estimator[0], TableEncoder):
         X, n_features, estimator = _encoded(estimator[0], rows), estimator[0].width, estimator[1:]
     elif not rows.only_numbers:
-        raise ValueError(
-            "ONNX cannot hold a regressor that reads categories in a way of its own; pass given=True (--given)."
-        )
+        raise ExportError("ONNX cannot hold a regressor that reads categories in a way of its own; pass given=True.")
     last = estimator[0] if isinstance(estimator, Pipeline) and len(estimator) == 1 else estimator
     if isinstance(last, TransformedTargetRegressor) and isinstance(last.transformer_, StandardScaler):
         scale, middle = float(last.transformer_.scale_[0]), float(last.transformer_.mean_[0])
@@ -324,19 +331,19 @@ def _regressor(estimator: Any, rows: Rows, n_features: int) -> Value:
 def _converted(estimator: Any, X: Value, n_features: int) -> Value:
     """The prediction of a regressor of scikit-learn's, by skl2onnx."""
     name = type(estimator).__name__
-    advice = "with given=True (--given) its predictions become the input `given`"
+    advice = "with given=True its predictions become the input `given`"
     try:
         from skl2onnx import convert_sklearn
         from skl2onnx.common.data_types import DoubleTensorType
     except ImportError:
-        raise ValueError(f"{name} needs skl2onnx to become ONNX (pip install 'aleator[onnx]'); or {advice}.") from None
+        raise ExportError(f"{name} needs skl2onnx to become ONNX (pip install 'aleator[onnx]'); or {advice}.") from None
     try:
         made = convert_sklearn(
             estimator, initial_types=[("X", DoubleTensorType([None, n_features]))], target_opset=DOMAINS
         )
     except Exception as error:  # whatever a converter may raise
         reason = str(error).strip().split("\n")[0][:100]
-        raise ValueError(f"{name} cannot become ONNX ({reason}); {advice}.") from error
+        raise ExportError(f"{name} cannot become ONNX ({reason}); {advice}.") from error
     return X.graph.include(made, {made.graph.input[0].name: X})
 
 

@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import ArrayLike, DTypeLike
 from onnx import helper, numpy_helper
 
-from aleator import files
+from aleator import atomic_write
 
 OPSET, OPSET_ML, IR_VERSION = 18, 3, 9
 DOMAINS = {"": OPSET, "ai.onnx.ml": OPSET_ML}
@@ -51,7 +51,7 @@ class Graph:
         return Value(self, name, np.dtype(dtype))
 
     def node(self, op: str, *inputs: "Value", dtype: DTypeLike | None = None, **attributes: Any) -> "Value":
-        """A node of one operation, its value of the type of the first input unless told."""
+        """A node of one operation, its value of the type of the first input unless `dtype` is given."""
         name = f"value_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, [value.name for value in inputs], [name], **attributes))
         return Value(self, name, np.dtype(inputs[0].dtype if dtype is None else dtype))
@@ -86,7 +86,7 @@ class Graph:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="aleator")
         helper.set_model_props(model, {name: json.dumps(value) for name, value in facts.items()})
         onnx.checker.check_model(model, full_check=True)
-        with files.whole(path, "ONNX file") as beside:
+        with atomic_write.whole(path, "ONNX file") as beside:
             beside.write_bytes(model.SerializeToString())
 
 

@@ -1,4 +1,4 @@
-"""What networks compute, as ONNX: layers, heads, mixtures and corrections, formula by formula as in the library.
+"""What networks compute, as ONNX: layers, objectives, mixtures and corrections, formula by formula as in the library.
 
 Members come first: K networks of one shape are one stack of weights, (K, inputs, units), and one product. Networks work
 in float32, as the engine does; everything before and after, in the user's units, in float64.
@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aleator import couplings, heads, losses, mixtures
+from aleator import couplings, losses, mixtures, objectives
 from aleator.engine import Network
 from aleator.engine.kernels import INPUTS, KIND, LEFT, OUTPUT, SOURCE, STRIDE, TANH, TARGET, UNITS, WEIGHTS
-from aleator.estimators.table import Scaling
-from aleator.heads import LEAST_SPREAD, Head
 from aleator.losses import Loss
+from aleator.objectives import LEAST_SPREAD, Objective
 from aleator.onnx.graph import (
     Value,
     absolute,
@@ -33,6 +32,7 @@ from aleator.onnx.graph import (
     total,
     where,
 )
+from aleator.preprocessing.standardisation import Scaling
 
 Floats = NDArray[np.float64]
 Parts = tuple[Value, Value, Value]
@@ -40,7 +40,7 @@ Parts = tuple[Value, Value, Value]
 
 def standardised(x: Value, scaling: Scaling) -> Value:
     """(x - mean) / spread, clipped: what `kernels.gather` computes."""
-    shift, scale, ends = scaling.place
+    shift, scale, ends = scaling.to_inputs
     return clip((x - shift) * scale, *ends)
 
 
@@ -68,7 +68,7 @@ def outputs(network: Network, params: NDArray[np.float32], x: Value) -> tuple[Va
 def level(coupling: couplings.Coupling) -> Callable[[Value], Value]:
     """Expected loss over lam (Interpretations 5.1 and 5.2)."""
     if couplings.COUPLINGS.get(coupling.name) is not coupling:
-        raise ValueError(f"the coupling {coupling.name!r} is an own one: ONNX knows sigmoid and softplus.")
+        raise ValueError(f"the coupling {coupling.name!r} is custom: ONNX export knows sigmoid and softplus.")
     return _sigmoid_level if coupling.name == "sigmoid" else _softplus_level
 
 
@@ -80,14 +80,16 @@ def _softplus_level(xi: Value) -> Value:
     return where(xi < -30.0, _sigmoid_level(xi), 1.0 / softplus(maximum(xi, -30.0)))
 
 
-def expected_loss(head: Head, xi: Value, lams: Floats) -> Value:
+def expected_loss(objective: Objective, xi: Value, lams: Floats) -> Value:
     """What xi (K, n, Q) says the loss will be, in units of the loss."""
-    if head.level is None:  # the likelihoods
+    if objective.level is None:  # the likelihoods
         return softplus(xi) + LEAST_SPREAD
-    shipped = {heads.joint(coupling): coupling for coupling in couplings.COUPLINGS.values()}
-    if head not in shipped:
-        raise ValueError(f"the head {head.name!r} is of an own coupling: ONNX knows sigmoid and softplus.")
-    return lams.reshape(-1, 1, 1) * level(shipped[head])(xi)
+    shipped = {objectives.joint(coupling): coupling for coupling in couplings.COUPLINGS.values()}
+    if objective not in shipped:
+        raise ValueError(
+            f"the objective {objective.name!r} has a custom coupling: ONNX export knows sigmoid and softplus."
+        )
+    return lams.reshape(-1, 1, 1) * level(shipped[objective])(xi)
 
 
 # ---------------------------------------------------------------- mixtures
@@ -123,7 +125,9 @@ def losses_of(loss: Loss) -> Callable[[Value, Value], Value]:
     """A loss of the library as nodes, of targets and predictions."""
     family, _, parameter = loss.name.partition("(")
     if not losses.is_shipped(loss):
-        raise ValueError(f"the loss {loss.name!r} is an own one: what members disagree on by it ONNX cannot compute.")
+        raise ValueError(
+            f"the loss {loss.name!r} is custom: ONNX export cannot compute what members disagree on by it."
+        )
     number = float(parameter[:-1]) if parameter else 0.0
     if family == "huber":
         return lambda y, y_r: _huber(absolute(y_r - y), number)
@@ -156,10 +160,11 @@ def scaled(model: Any, expected: Value) -> Value:
     expected = expected * model.loss_scale_
     if hasattr(model, "loss_limits_"):
         expected = clip(expected, *model.loss_limits_)
-    if not hasattr(model, "corrections_"):
+    curves = model.loss_correction_.curves
+    if curves is None:
         return expected
-    parts = [columns(expected, k, k + 1) for k in range(len(model.corrections_))]
-    return beside(*(_corrected(curve, part) for curve, part in zip(model.corrections_, parts, strict=True)))
+    parts = [columns(expected, k, k + 1) for k in range(len(curves))]
+    return beside(*(_corrected(curve, part) for curve, part in zip(curves, parts, strict=True)))
 
 
 def _corrected(curve: Any, expected: Value) -> Value:

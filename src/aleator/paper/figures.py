@@ -82,7 +82,7 @@ def _over_lam(ax: Axes, legend: tuple[float, float]) -> None:
 def contributions() -> Figure:
     """Table 1, computed: whether a clean or a noisy region counts more for each network."""
     table = theory.contributions()
-    text = table.map(lambda said: said.replace(">>", "≫").replace("<<", "≪"))
+    text = table.map(lambda text: text.replace(">>", "≫").replace("<<", "≪"))
     figure = Figure(figsize=(9.5, 1.9), layout="constrained")
     ax = figure.subplots()
     ax.axis("off")
@@ -97,8 +97,8 @@ def contributions() -> Figure:
         cell.set_edgecolor("#d5dae0")
         if row == 0 or column < 0:
             cell.set_text_props(weight="bold")
-        elif "=" not in (said := str(table.iat[row - 1, column])):
-            cell.set_facecolor("#e3f0e5" if ">" in said else "#fbe3e4")
+        elif "=" not in (entry := str(table.iat[row - 1, column])):
+            cell.set_facecolor("#e3f0e5" if ">" in entry else "#fbe3e4")
     return figure
 
 
@@ -220,14 +220,14 @@ def sharp_interfaces() -> Figure:
     figure = Figure(figsize=(11, 7.4), layout="constrained")
     for (left, right), (noisy, (pair, plain)) in zip(figure.subplots(2, 2), SHARP.items(), strict=True):
         data, epochs = pair.data(), ENOUGH[noisy]
-        said, standard = learned(pair)[epochs], learned(plain)[epochs]
+        own, standard = learned(pair)[epochs], learned(plain)[epochs]
         left.plot(data.X[:, 0], data.y, ".", color=GREY, ms=2.5, alpha=0.35, mew=0, label="samples")
         left.plot(GRID, standard.mean, color=RED, lw=1.8, label=f"standard network, {_error(standard)}")
-        left.plot(GRID, said.mean, color=BLUE, lw=2, label=f"regressor of the pair, {_error(said)}")
+        left.plot(GRID, own.mean, color=BLUE, lw=2, label=f"regressor of the pair, {_error(own)}")
         mean, std = pair.truth(GRID)
         right.plot(GRID, std, color=INK, lw=3.5, alpha=0.25, label="noise alone")
-        right.plot(GRID, np.hypot(std, said.mean - mean), color=INK, lw=1.2, ls=":", label="real error")
-        right.plot(GRID, said.std, color=GREEN, lw=1.8, label="expected error")
+        right.plot(GRID, np.hypot(std, own.mean - mean), color=INK, lw=1.2, ls=":", label="real error")
+        right.plot(GRID, own.std, color=GREEN, lw=1.8, label="expected error")
         left.set_title(f"{noisy:.0%} of the samples lie in the strips; {epochs:,} epochs")
         right.set_title("error of the pair, root mean square")
         _strips(left, right)

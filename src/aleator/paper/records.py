@@ -1,11 +1,10 @@
 """What was computed, one file a job: written whole when it ends, found again by everything that determines it.
 
-The name of a file carries a hash of the job, the values of its data set, the code that computes it (without comments
-and docstrings) and the versions of the libraries below. What was computed by other code or from other data has another
-name, so it is never taken for this; and an interrupted run goes on where it was.
+The name of a file carries a hash of the job, the values of its data set, the name of the numbers that the code computes
+(`NUMBERS`), and the versions of the libraries. A record of other numbers or other data has another name, and is never
+taken for this one. An interrupted run resumes.
 """
 
-import ast
 import functools
 import hashlib
 import json
@@ -20,8 +19,8 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 import aleator
-from aleator import bundle
 from aleator.datasets import Dataset
+from aleator.model_files import file_format
 
 try:
     import fcntl
@@ -30,11 +29,9 @@ except ImportError:  # Windows: two runs in one folder may do the same work twic
 
 Arrays = dict[str, NDArray[Any]]
 
-# What the numbers depend on. Not the command, pictures or tables, which only show them.
-COMPUTING = (
-    *("compiled.py", "losses.py", "couplings.py", "heads.py", "mixtures.py", "metrics.py"),
-    *("engine", "estimators", "baselines", "paper/protocol.py"),
-)
+# Names the numbers that the code computes: a record made with another name is another record. Give it a new text, such
+# as the date, when a change of the code changes numbers; `tests/paper/test_numbers.py` then fails, and says so.
+NUMBERS = "e53a6afdf30fa4348b52c1d624061ecaf11e0948cfa4ea0d863f3248412d3b50"
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn")
 
 
@@ -68,33 +65,8 @@ class Record:
 
 @functools.cache
 def made_with() -> dict[str, str]:
-    """Versions of the code and of the libraries it stands on."""
-    return {"aleator": aleator.__version__, "code": code_of(*COMPUTING), **{name: version(name) for name in LIBRARIES}}
-
-
-def code_of(*names: str) -> str:
-    """SHA-256 of files and folders of the package, as Python sees them."""
-    root, digest = Path(aleator.__file__).parent, hashlib.sha256()
-    for name in names:
-        place = root / name
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            digest.update(f"{path.relative_to(root).as_posix()} {_meaning(path.read_text('utf-8'))}".encode())
-    return digest.hexdigest()
-
-
-def _meaning(source: str) -> str:
-    """A module without comments, docstrings and layout."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if (
-            isinstance(body, list)
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-        ):
-            node.body = body[1:]  # type: ignore[attr-defined]
-    return ast.dump(tree)
+    """Versions of the numbers and of the libraries below."""
+    return {"aleator": aleator.__version__, "code": NUMBERS, **{name: version(name) for name in LIBRARIES}}
 
 
 @dataclass(frozen=True)
@@ -117,7 +89,7 @@ class Store:
         """The record of a job; None if there is none, or only a damaged one."""
         path = self.path(job)
         try:
-            facts, arrays = bundle.read(path)
+            facts, arrays = file_format.read(path)
         except (FileNotFoundError, ValueError):
             return None
         if facts["job"] != json.loads(json.dumps(job.facts())):  # someone copied a file
@@ -140,7 +112,7 @@ class Store:
             "made_with": record.made_with,
             "failed": record.failed,
         }
-        bundle.write(path, facts, record.arrays, "record")
+        file_format.write(path, facts, record.arrays, "record")
 
     # Two runs may share a folder: a job belongs to whom holds the lock on its file, which ends with the process.
 

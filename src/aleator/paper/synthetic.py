@@ -69,7 +69,7 @@ class Setting:
         return PairRegressor(coupling=self.coupling, lam=self.lam, **common)
 
 
-def said(model: Any, x: Floats) -> tuple[Floats, Floats]:
+def predicted(model: Any, x: Floats) -> tuple[Floats, Floats]:
     """Prediction and standard deviation at x (n,); without a quantifier the latter is NaN."""
     if isinstance(model, PlainRegressor):
         return model.predict(x[:, None]), np.full(len(x), np.nan)
@@ -105,4 +105,4 @@ def curves(setting: Setting, epochs: Sequence[int]) -> Iterator[Curve]:
     """The curves at these stages of one training, one after the other."""
     data = setting.data()
     for epoch, model in zip(epochs, setting.model().fit_staged(data.X, data.y, epochs), strict=True):
-        yield Curve(setting, epoch, *said(model, GRID))
+        yield Curve(setting, epoch, *predicted(model, GRID))

@@ -12,8 +12,8 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from aleator import files
-from aleator.report.findings import findings
+from aleator import atomic_write
+from aleator.report.content import findings
 from aleator.tabular import Evaluation, TableModel
 
 HERE = Path(__file__).parent
@@ -24,7 +24,7 @@ def write(
 ) -> None:
     """Write the page about a model and rows it was judged by."""
     text = page(model, judged, warnings, strongest)
-    with files.whole(path, "report") as beside:
+    with atomic_write.whole(path, "report") as beside:
         beside.write_text(text, encoding="utf-8")
 
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from aleator import losses, metrics
 from aleator.estimators import Prediction
-from aleator.estimators.held_out import credible_losses
 from aleator.losses import Cost, Loss
-from aleator.tables import Column, Schema, Source
-from aleator.tabular.model import TableModel
+from aleator.tabular.io import Column, Schema, Source
+from aleator.tabular.table_model import TableModel
+from aleator.training.held_out import plausible_losses
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class Evaluation:
 
     frame: pd.DataFrame
     y: Floats
-    said: Prediction
+    prediction: Prediction
     lower: Floats
     upper: Floats
     trust: Floats
@@ -43,7 +43,7 @@ class Evaluation:
     @property
     def loss(self) -> Loss | Cost:
         """What a wrong prediction costs."""
-        return self.said.loss
+        return self.prediction.loss
 
     @property
     def error_name(self) -> str:
@@ -53,19 +53,19 @@ class Evaluation:
     @property
     def realised(self) -> Floats:
         """The loss of each row."""
-        return self.loss(self.y, self.said.mean)
+        return self.loss(self.y, self.prediction.prediction)
 
     @property
     def credible(self) -> Floats:
         """The loss of each row, clipped to `BEYOND` times the largest that the model found plausible."""
         if np.isfinite(self.largest):
             return np.minimum(self.realised, BEYOND * self.largest)
-        return credible_losses(self.realised, np.ones(len(self.y)))
+        return plausible_losses(self.realised, np.ones(len(self.y)))
 
     @property
     def credible_expected(self) -> Floats:
         """The expected loss of each row, clipped to `BEYOND` times the largest that the model found plausible."""
-        return np.minimum(self.said.expected_loss, BEYOND * self.largest)
+        return np.minimum(self.prediction.expected_loss, BEYOND * self.largest)
 
     def in_units(self, loss: Any) -> Any:
         """A mean loss as an error: in the units of the target where that can be (the root of a squared loss)."""
@@ -74,7 +74,7 @@ class Evaluation:
     def curve(self) -> Floats:
         """The error of what is left after refusing the n least certain rows, for n = 0, ..., N - 1."""
         measure = "rmse" if losses.is_squared(self.loss) else self.loss
-        return metrics.rejection_curve(self.y, self.said.mean, self.said.expected_loss, measure)
+        return metrics.rejection_curve(self.y, self.prediction.prediction, self.prediction.expected_loss, measure)
 
     def after_refusing(self, share: float) -> float:
         """The error of the others when this share of the rows, the least certain, is refused."""
@@ -83,7 +83,9 @@ class Evaluation:
     def calibration(self) -> metrics.LossCalibration:
         """Expected and realised loss by bins of equally many rows."""
         bins = max(1, min(BINS, len(self.y) // 5))
-        return metrics.loss_calibration(self.y, self.said.mean, self.said.expected_loss, self.loss, bins)
+        return metrics.loss_calibration(
+            self.y, self.prediction.prediction, self.prediction.expected_loss, self.loss, bins
+        )
 
     @property
     def loss_ratio(self) -> float:
@@ -104,7 +106,7 @@ class Evaluation:
             "error_of_a_constant": float(baseline),
             "error_after_refusing": {f"{share:g}": self.after_refusing(share) for share in REFUSED},
             "rejection_auc": metrics.area(curve),
-            "expected_loss": float(np.mean(self.said.expected_loss)),
+            "expected_loss": float(np.mean(self.prediction.expected_loss)),
             "realised_loss": float(np.mean(self.realised)),
             "credible_expected_loss": float(np.mean(self.credible_expected)),
             "credible_loss": float(np.mean(self.credible)),
@@ -122,16 +124,16 @@ def refused(share: float, n_rows: int) -> int:
 
 def evaluate(model: TableModel, frame: pd.DataFrame, y: Floats) -> Evaluation:
     """What the model says of rows, beside what is true of them."""
-    said = model.estimator.predict_uncertainty(frame)
-    lower, upper = model.estimator.interval_of(said, COVERAGE)
+    prediction = model.estimator.predict_uncertainty(frame)
+    lower, upper = model.estimator.interval_of(prediction, COVERAGE)
     constant, learned = float(model.card["constant"]), model.learned_from(frame, y)
     held_out = getattr(model.estimator, "out_of_fold_", None)
     largest = np.inf if held_out is None else _largest_plausible(held_out["loss"].to_numpy(np.float64))
-    return Evaluation(frame, y, said, lower, upper, model.trust(said), constant, learned, largest)
+    return Evaluation(frame, y, prediction, lower, upper, model.trust(prediction), constant, learned, largest)
 
 
 def _largest_plausible(losses: Floats) -> float:
-    return float(credible_losses(losses, np.ones(len(losses))).max(initial=0.0)) or np.inf
+    return float(plausible_losses(losses, np.ones(len(losses))).max(initial=0.0)) or np.inf
 
 
 def of_table(model: TableModel, source: Source) -> tuple[Evaluation, int]:

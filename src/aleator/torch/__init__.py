@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from aleator.onnx import export_onnx
     from aleator.torch.criterion import JointLoss
     from aleator.torch.ensemble import Ensemble
-    from aleator.torch.exchange import to_torch
+    from aleator.torch.from_engine import to_torch
     from aleator.torch.pair import Pair
     from aleator.torch.parquet import ParquetRegression
-    from aleator.torch.posthoc import Quantifier
-    from aleator.torch.processes import distributed
+    from aleator.torch.process_group import distributed
+    from aleator.torch.quantifier import Quantifier
     from aleator.torch.scaling import Scaling
     from aleator.torch.training import fit_ensemble, fit_pair
 
@@ -42,13 +42,13 @@ _PLACES = {
     "JointLoss": "torch.criterion",
     "Pair": "torch.pair",
     "ParquetRegression": "torch.parquet",
-    "Quantifier": "torch.posthoc",
+    "Quantifier": "torch.quantifier",
     "Scaling": "torch.scaling",
-    "distributed": "torch.processes",
+    "distributed": "torch.process_group",
     "export_onnx": "onnx",
     "fit_ensemble": "torch.training",
     "fit_pair": "torch.training",
-    "to_torch": "torch.exchange",
+    "to_torch": "torch.from_engine",
 }
 
 

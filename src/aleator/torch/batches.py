@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-from aleator.torch.chance import seed_of
 from aleator.torch.criterion import check_weight
-from aleator.torch.processes import World
+from aleator.torch.process_group import World
+from aleator.torch.random_seeds import seed_of
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Stream:
     steps = None
 
     def fingerprint(self) -> str:
-        """What can be told of it without reading: what it is."""
+        """What is known of it without reading it: what it is."""
         return type(self.source).__name__
 
     def epoch(self, number: int, world: World, begin: int = 0) -> Iterator[tuple[Batch, int]]:

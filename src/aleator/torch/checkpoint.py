@@ -1,7 +1,8 @@
 """The state of a training as a file, and back: tensors, numbers and names, nothing that can run.
 
 What torch calls a state dict is a tree of dicts, lists, tuples, numbers and tensors. Here the tree becomes JSON and the
-tensors become arrays of bytes, in a file with a checksum (`aleator.bundle`), written whole or not at all.
+tensors become arrays of bytes, in a file with a checksum (`aleator.model_files.file_format`), written whole or not at
+all.
 """
 
 import math
@@ -16,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aleator import bundle
-from aleator.bundle import Arrays
+from aleator.model_files import file_format
+from aleator.model_files.file_format import Arrays
 
 WHAT = "checkpoint"
 
@@ -26,14 +27,14 @@ def save(path: str | PathLike[str], tree: dict[str, Any]) -> None:
     """Write a tree of state."""
     arrays: Arrays = {}
     facts = {"kind": WHAT, "tree": _packed(tree, arrays, "state")}
-    bundle.write(path, facts, arrays, WHAT)
+    file_format.write(path, facts, arrays, WHAT)
 
 
 def load(content: bytes, name: str) -> dict[str, Any]:
     """The tree in the content of a file; a ValueError says what is wrong with it."""
     with tempfile.TemporaryDirectory() as folder, refusing(name, Path(folder) / Path(name).name) as place:
         place.write_bytes(content)
-        facts, arrays = bundle.read(place)
+        facts, arrays = file_format.read(place)
         if facts.get("kind") != WHAT:
             raise ValueError("it is a model file")
         tree = _unpacked(facts["tree"], arrays)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from aleator.couplings import Coupling
 from aleator.losses import Loss
-from aleator.torch.exact import ExactModule
-from aleator.torch.functions import Elementwise, TorchCoupling, TorchLoss, coupling_of, loss_of
+from aleator.torch.float64_buffers import ExactModule
+from aleator.torch.losses_and_couplings import Elementwise, TorchCoupling, TorchLoss, coupling_of, loss_of
 from aleator.torch.scaling import Scaling
 
 Lam = float | Tensor | Callable[[int], float]
@@ -34,7 +34,8 @@ class JointLoss(ExactModule):
     reduction : "mean", "sum" or "none", as in torch; a mean with weights is a weighted mean.
 
     y_pred and y have one and the same shape, and xi has theirs, or 1 in place of dimensions whose losses are added up:
-    of y (n, m) there is one quantifier for each output with xi (n, m), or one for the sum with xi (n, 1).
+    of y (n, m) there is one quantifier for each output with xi (n, m), or one for the sum with xi (n, 1). A loss that
+    is not a sum over outputs, such as the length of a vector of errors, gives values of the shape of xi itself.
     """
 
     lam: Tensor
@@ -76,12 +77,12 @@ class JointLoss(ExactModule):
         """L of each element of xi: summed over the outputs that share a quantifier."""
         self.check(y_pred, xi, y, 1 + self.lam.ndim)
         each = self.loss(_exact(y_pred), y)
-        if each.shape != y.shape:
+        if each.shape not in (y.shape, xi.shape):
             raise ValueError(
-                f"loss must give one value for each of the targets {tuple(y.shape)}, and gives {tuple(each.shape)}; "
-                "a criterion of torch needs reduction='none'."
+                f"loss must give one value for each of the targets {tuple(y.shape)}, or for each element of xi "
+                f"{tuple(xi.shape)}, and gives {tuple(each.shape)}; a criterion of torch needs reduction='none'."
             )
-        shared = [k for k, (wide, narrow) in enumerate(zip(y.shape, xi.shape, strict=True)) if narrow != wide]
+        shared = [k for k, (wide, narrow) in enumerate(zip(each.shape, xi.shape, strict=True)) if narrow != wide]
         if not isinstance(self.measure, Loss) and not torch.compiler.is_compiling() and (each < 0).any():
             raise ValueError(f"loss {self.measure.name!r} is negative, {each.min().item():g}; it must be >= 0.")
         return each.sum(shared, keepdim=True) if shared else each
@@ -100,8 +101,9 @@ class JointLoss(ExactModule):
     def measure_by(self, scaling: Scaling, y_shape: torch.Size, xi_shape: torch.Size) -> None:
         """Set the unit: the loss of missing by one standard deviation of y, summed over what shares a quantifier."""
         middle, spread = (part.expand(y_shape[1:]) for part in (scaling.y_mean, scaling.y_spread))
-        size = torch.stack([self.loss(middle + side * spread, middle) for side in (1.0, -1.0)]).mean(0)
-        shared = [k - 1 for k in range(1, len(y_shape)) if xi_shape[k] != y_shape[k]]
+        sides = [self.loss((middle + side * spread)[None], middle[None])[0] for side in (1.0, -1.0)]
+        size = torch.stack(sides).mean(0)
+        shared = [k for k, (wide, narrow) in enumerate(zip(size.shape, xi_shape[1:], strict=True)) if narrow != wide]
         size = (size.sum(shared, keepdim=True) if shared else size).reshape(-1)
         size = torch.where(size > 0, size, 1.0)
         alone = size.numel() == 1 or len(xi_shape) > 2  # of a field all numbers have one unit

@@ -10,11 +10,13 @@ from torch import Tensor, nn
 
 from aleator import mixtures
 from aleator.estimators.prediction import Prediction
-from aleator.losses import Loss
+from aleator.losses import Cost, Loss
 from aleator.torch.batches import rows_of
 from aleator.torch.criterion import JointLoss
-from aleator.torch.exact import ExactModule
-from aleator.torch.pair import ANY_LOSS, BATCH, Pair, Sums, array, by_row
+from aleator.torch.float64_buffers import ExactModule
+from aleator.torch.modules import Sums, array, by_row
+from aleator.torch.onnx_export import export
+from aleator.torch.pair import ANY_LOSS, BATCH, Pair
 
 
 class Ensemble(ExactModule):
@@ -39,7 +41,7 @@ class Ensemble(ExactModule):
     def criterion(self) -> JointLoss:
         """One criterion for outputs stacked along the first dimension, each member with its own lam."""
         own = [pair.criterion for pair in self.pairs]
-        if len({(_told_apart(part), part.coupling.name) for part in own}) > 1:
+        if len({(_identity(part), part.coupling.name) for part in own}) > 1:
             raise ValueError("all members of an ensemble must have one loss and one coupling.")
 
         def scheduled(epoch: int) -> Any:
@@ -83,9 +85,9 @@ class Ensemble(ExactModule):
         """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
         sums = Sums()
         for batch in rows_of(data):
-            said = self.predict(batch.x)
-            realised = torch.as_tensor(said.loss(array(batch.y), said.mean))
-            sums.add(realised, torch.as_tensor(said.expected_loss), batch.weight)
+            prediction = self.predict(batch.x)
+            realised = torch.as_tensor(prediction.loss(array(batch.y), prediction.prediction))
+            sums.add(realised, torch.as_tensor(prediction.expected_loss), batch.weight)
         factor = sums.ratio()
         self.keep("loss_scale", factor * self.loss_scale.to(factor.device))
         self.keep("loss_limits", factor * self.loss_limits.to(factor.device))
@@ -93,13 +95,27 @@ class Ensemble(ExactModule):
 
     def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:
         """What `aleator.export_onnx` calls."""
-        from aleator.torch.answers import export
-
         export(self, path, example)
 
+    def onnx_outputs(self, *x: Tensor) -> dict[str, Tensor]:
+        """Outputs of the ONNX graph by name."""
+        answers = [(y_pred, pair.expected_loss(xi)) for pair in self.pairs for y_pred, xi in [pair(*x)]]
+        mu, expected = (torch.stack([answer[k] for answer in answers]) for k in (0, 1))
+        mean, aleatoric, epistemic = self.mixed(mu, expected)
+        return {
+            "prediction": mean,
+            "expected_loss": by_row(aleatoric + epistemic, mean),
+            "epistemic": by_row(epistemic, mean),
+        }
 
-def _told_apart(criterion: JointLoss) -> Any:
-    """A loss by its name; an own one by its code, since make_pair may write it anew for each member."""
+    @property
+    def measure(self) -> Loss | Cost:
+        """The loss that is expected."""
+        return self.pairs[0].criterion.measure
+
+
+def _identity(criterion: JointLoss) -> Any:
+    """A loss by its name; a custom one by its code, since make_pair may define it again for each member."""
     return (
         criterion.measure.name
         if isinstance(criterion.measure, Loss)

@@ -1,30 +1,40 @@
 """A regressor and a quantifier as one module: any two of torch's, with or without a common trunk.
 
 x -> regressor(x), quantifier(x)                  separate networks
-x -> t = trunk(x) -> regressor(t), quantifier(t)  two heads on a shared trunk
+x -> t = trunk(x) -> regressor(t), quantifier(t)  two objectives on a shared trunk
 """
 
 import copy
 from collections.abc import Iterator
-from contextlib import contextmanager
 from os import PathLike
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aleator.estimators.prediction import Prediction
+from aleator.losses import Cost, Loss
 from aleator.torch.batches import Batch, rows_of
-from aleator.torch.chance import draw_from, given_back
 from aleator.torch.criterion import JointLoss
-from aleator.torch.exact import ExactModule
-from aleator.torch.processes import world
+from aleator.torch.float64_buffers import ExactModule
+from aleator.torch.modules import (
+    Sums,
+    array,
+    by_row,
+    device_of,
+    dtype_of,
+    evaluating,
+    first,
+    inputs_on,
+)
+from aleator.torch.onnx_export import export
+from aleator.torch.process_group import world
+from aleator.torch.random_seeds import draw_from, given_back
 from aleator.torch.scaling import Scaling, moments
+from aleator.torch.to_engine import from_torch
 
-Numbers = TypeVar("Numbers", NDArray[np.float64], Tensor)
 BATCH = 1024  # rows at a time where nothing is learned
 ANY_LOSS = (0.0, float("inf"))  # limits of the expected loss where no held-out rows tell any
 
@@ -141,15 +151,21 @@ class Pair(ExactModule):
 
     def to_estimator(self, kind: Any) -> Any:
         """What `PairRegressor.from_torch` calls."""
-        from aleator.torch.exchange import from_torch
-
         return from_torch(self, kind)
 
     def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:
         """What `aleator.export_onnx` calls."""
-        from aleator.torch.answers import export
-
         export(self, path, example)
+
+    def onnx_outputs(self, *x: Tensor) -> dict[str, Tensor]:
+        """Outputs of the ONNX graph by name."""
+        y_pred, xi = self(*x)
+        return {"prediction": y_pred, "expected_loss": by_row(self.expected_loss(xi), y_pred)}
+
+    @property
+    def measure(self) -> Loss | Cost:
+        """The loss that is expected."""
+        return self.criterion.measure
 
     def answers(
         self, data: Any, batch_size: int = BATCH, labelled: bool = False
@@ -224,77 +240,3 @@ def _with_one_output(layer: Any) -> nn.Module:
         layer.in_channels, 1, layer.kernel_size, layer.stride, layer.padding, layer.dilation, 1, bias,
         layer.padding_mode, **where,
     )  # fmt: skip
-
-
-# ---------------------------------------------------------------- from tensors to arrays
-
-
-def device_of(module: nn.Module) -> torch.device:
-    return next((p.device for p in module.parameters()), torch.device("cpu"))
-
-
-def first(x: Tensor | tuple[Tensor, ...]) -> Tensor:
-    return x if isinstance(x, Tensor) else x[0]
-
-
-def dtype_of(module: nn.Module) -> torch.dtype:
-    return next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
-
-
-def inputs_on(x: Any, device: torch.device, dtype: torch.dtype | None = None) -> tuple[Tensor, ...]:
-    """The inputs of a module, one or several, on its device; float64 as `dtype`."""
-    parts = x if isinstance(x, (tuple, list)) else (x,)
-    return tuple(part.to(device, dtype if part.dtype == torch.float64 else None, non_blocking=True) for part in parts)
-
-
-@contextmanager
-def modes_kept(module: nn.Module) -> Iterator[None]:
-    """Afterwards each part of the module is in the mode, training or not, that it was in."""
-    modes = [(part, part.training) for part in module.modules()]
-    try:
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Dropout off, statistics frozen."""
-    with modes_kept(module):
-        module.train(False)
-        yield
-
-
-def array(values: Tensor) -> NDArray[np.float64]:
-    return values.detach().double().cpu().numpy()
-
-
-class Sums:
-    """Realised and expected losses of rows, added up for each output of a table, or for all numbers of other things."""
-
-    def __init__(self) -> None:
-        self.realised, self.expected = torch.zeros(()), torch.zeros(())
-
-    def add(self, realised: Tensor, expected: Tensor, weight: Tensor | None) -> None:
-        """Take in a batch; where one expected loss is for several outputs, their losses are summed."""
-        table = expected.ndim == 2
-        for name, values in (("realised", realised), ("expected", expected)):
-            values = values.double().cpu()
-            values = values if weight is None else values * weight.double().reshape(-1, *[1] * (values.ndim - 1))
-            setattr(self, name, getattr(self, name) + (values.sum(0) if table else values.sum()))
-
-    def ratio(self) -> Tensor:
-        """What the expected loss is to be multiplied with; an error if they have nothing to do with each other."""
-        fine = (self.expected > 0) & torch.isfinite(self.expected) & torch.isfinite(self.realised)
-        if not fine.all():
-            added = f"realised losses add up to {self.realised.tolist()}, expected ones to {self.expected.tolist()}"
-            raise ValueError(f"cannot recalibrate: {added}.")
-        made = self.realised / self.expected
-        return made[0] if made.ndim and len(made) == 1 else made
-
-
-def by_row(expected: Numbers, mean: Numbers) -> Numbers:
-    """The expected loss (n, 1) of several outputs together as (n,), as the estimators have it."""
-    alone = expected.ndim == 2 and expected.shape[1] == 1 and mean.shape[1] > 1
-    return expected[:, 0] if alone else expected

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
-from aleator.names import suggestion
-from aleator.torch.processes import world
+from aleator.suggestions import suggestion
+from aleator.torch.process_group import world
 
 try:
     import pyarrow as pa

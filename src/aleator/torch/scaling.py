@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from aleator.engine.kernels import FARTHEST
-from aleator.torch.exact import ExactModule
-from aleator.torch.processes import World
+from aleator.torch.float64_buffers import ExactModule
+from aleator.torch.process_group import World
 
 
 class Scaling(ExactModule):

@@ -24,16 +24,17 @@ from torch.optim import LBFGS, Adam, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from aleator.engine import DivergenceError
-from aleator.estimators.fitting import progress
 from aleator.torch import checkpoint as states
 from aleator.torch.batches import Batch, Rows, Stream, read
-from aleator.torch.chance import draw_from, given_back
 from aleator.torch.criterion import JointLoss
 from aleator.torch.ensemble import Ensemble
-from aleator.torch.members import Alone, Stacked, State
-from aleator.torch.pair import Pair, device_of, evaluating, modes_kept
-from aleator.torch.processes import World, world
-from aleator.torch.within import release
+from aleator.torch.ensemble_members import Alone, Stacked, State
+from aleator.torch.modules import device_of, evaluating, modes_kept
+from aleator.torch.pair import Pair
+from aleator.torch.process_group import World, world
+from aleator.torch.random_seeds import draw_from, given_back
+from aleator.torch.xi_range import release
+from aleator.training import progress
 
 MakeOptimizer = Callable[[Any], Optimizer]
 MakeScheduler = Callable[[Optimizer], LRScheduler]
@@ -207,7 +208,7 @@ def _train(model: Alone | Stacked, criterion: JointLoss, data: Any, training: Tr
     run = _Run(model, criterion, data, training, world())
     run.restore()
     steps = run.data.steps or 1  # of batches that somebody else makes the number is not known: epochs are counted
-    bar, tick = progress(training.verbose and run.world.rank == 0, "training", training.epochs * steps)
+    bar, tick = progress.progress_bar(training.verbose and run.world.rank == 0, "training", training.epochs * steps)
     with given_back(run.device), training_modes(model), bar:
         tick(run.progress.epoch * steps)
         while run.progress.epoch < training.epochs and not run.progress.stopped:
@@ -417,8 +418,10 @@ class _Run:
             before = tree.get("same", {}).get(name)
             if before != now:
                 hashed = name in ("data", "validation", "model")
-                told = "is another" if hashed else f"was {before!r} and is {now!r}"
-                raise ValueError(f"the checkpoint {path} is of another training: {name} {told}. Remove it to begin.")
+                difference = "is another" if hashed else f"was {before!r} and is {now!r}"
+                raise ValueError(
+                    f"the checkpoint {path} is of another training: {name} {difference}. Remove it to begin."
+                )
         with states.refusing(str(path)):
             self.model.load_state_dict(tree["model"])
             self.optimizer.load_state_dict(tree["optimizer"])

@@ -7,7 +7,7 @@ again instead of being read. A type that is not in `KINDS` cannot be stored.
 """
 
 from aleator.model_files.scikit_learn import composites, models, transformers, tree_models
-from aleator.model_files.scikit_learn.kind import KINDS, Kind, add, rebuilt, record
+from aleator.model_files.scikit_learn.supported_type import KINDS, Kind, add, rebuilt, record
 
 add(*models.KINDS, *tree_models.KINDS, *composites.KINDS, *transformers.KINDS)
 

@@ -8,9 +8,9 @@ from sklearn import compose, ensemble, multioutput, pipeline, preprocessing
 from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
-from aleator.model_files.records import Record, plain, restored
+from aleator.model_files.object_records import Record, plain, restored
 from aleator.model_files.schema import Sizes, count, floats, integers
-from aleator.model_files.scikit_learn.kind import Kind, array_of, demand, rebuilt, record
+from aleator.model_files.scikit_learn.supported_type import Kind, array_of, demand, rebuilt, record
 
 
 def _finish_bagging(thing: Any, found: Record, sizes: Sizes) -> None:

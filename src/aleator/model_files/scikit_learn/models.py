@@ -16,9 +16,9 @@ from sklearn import (
 )
 from sklearn.gaussian_process import kernels
 
-from aleator.model_files.records import Record, UnstorableError
+from aleator.model_files.object_records import Record, UnstorableError
 from aleator.model_files.schema import Array, Sizes, Value, check_arrays, count, floats
-from aleator.model_files.scikit_learn.kind import FEATURES, Kind, demand, record
+from aleator.model_files.scikit_learn.supported_type import FEATURES, Kind, demand, record
 
 _LINEAR: dict[str, Array] = {
     "coef_": floats(("features",), ("outputs", "features")),

@@ -6,9 +6,17 @@ import numpy as np
 import pandas as pd
 from sklearn import decomposition, impute, preprocessing
 
-from aleator.model_files.records import Record, UnstorableError, plain, restored
+from aleator.model_files.object_records import Record, UnstorableError, plain, restored
 from aleator.model_files.schema import Sizes, Value, count, floats, integers
-from aleator.model_files.scikit_learn.kind import FEATURES, MOST_FEATURES, Kind, array_of, demand, rebuilt, record
+from aleator.model_files.scikit_learn.supported_type import (
+    FEATURES,
+    MOST_FEATURES,
+    Kind,
+    array_of,
+    demand,
+    rebuilt,
+    record,
+)
 
 
 def categories_of(written: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Decision trees, forests and gradient boosting. Their trees are stored as columns of numbers (`trees.py`)."""
+"""Decision trees, forests and gradient boosting. Their trees are stored as columns of numbers (`tree_checks.py`)."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ import pandas as pd
 from sklearn import dummy, ensemble, tree
 from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
 
-from aleator.model_files import trees
-from aleator.model_files.records import Record, UnstorableError, plain, restored
+from aleator.model_files import tree_checks
+from aleator.model_files.object_records import Record, UnstorableError, plain, restored
 from aleator.model_files.schema import Array, Sizes, Value, check_arrays, count, floats, integers
-from aleator.model_files.scikit_learn.kind import FEATURES, Kind, demand, rebuilt, record
+from aleator.model_files.scikit_learn.supported_type import FEATURES, Kind, demand, rebuilt, record
 from aleator.model_files.scikit_learn.transformers import categories_of
 
 
@@ -36,7 +36,7 @@ def _pack_trees(found: Record, members: list[Any]) -> None:
     if all(seed is not None for seed in seeds):
         found.arrays["tree_seeds"] = np.array(seeds, np.int64)
     try:
-        found.arrays |= trees.tree_columns([member.tree_ for member in members])
+        found.arrays |= tree_checks.tree_columns([member.tree_ for member in members])
     except ValueError as error:
         raise UnstorableError(str(error)) from None
 
@@ -49,8 +49,8 @@ def _trees(found: Record, n_features: int, n_outputs: int) -> list[Any]:
         str(described["type"])
     )
     demand(kind is not None and isinstance(described["params"], dict), "trees are of an unknown type")
-    arrays = {name: values for name, values in found.arrays.items() if name in trees.TREE_ARRAYS}
-    walked = trees.trees_of(arrays, n_features, n_outputs)
+    arrays = {name: values for name, values in found.arrays.items() if name in tree_checks.TREE_ARRAYS}
+    walked = tree_checks.trees_of(arrays, n_features, n_outputs)
     seeds = found.arrays.get("tree_seeds")
     if seeds is not None:
         integers((len(walked),), low=0, high=2**32 - 1).check("tree_seeds", seeds, {})
@@ -119,7 +119,7 @@ def _finish_boosting(thing: Any, found: Record, sizes: Sizes) -> None:
 def _pack_histogram(thing: Any, found: Record) -> None:
     if thing.n_trees_per_iteration_ != 1 or not isinstance(thing._baseline_prediction, np.ndarray):
         raise UnstorableError("several trees an iteration")
-    found.arrays |= trees.predictor_columns([each[0] for each in thing._predictors])
+    found.arrays |= tree_checks.predictor_columns([each[0] for each in thing._predictors])
     thresholds = thing._bin_mapper.bin_thresholds_
     found.arrays["bin_sizes"] = np.array([len(each) for each in thresholds], np.int64)
     found.arrays["bin_thresholds"] = np.concatenate([np.empty(0), *thresholds])
@@ -152,8 +152,8 @@ def _finish_histogram(thing: Any, found: Record, sizes: Sizes) -> None:
     mapper.is_categorical_ = np.asarray(categorical, np.uint8)
     mapper.n_bins_non_missing_, mapper.missing_values_bin_idx_ = bins["bins"], thing.max_bins
     thing._bin_mapper, thing._n_features = mapper, n_features
-    arrays = {name: values for name, values in found.arrays.items() if name in trees.PREDICTOR_ARRAYS}
-    thing._predictors = [[each] for each in trees.predictors_of(arrays, categorical)]
+    arrays = {name: values for name, values in found.arrays.items() if name in tree_checks.PREDICTOR_ARRAYS}
+    thing._predictors = [[each] for each in tree_checks.predictors_of(arrays, categorical)]
     thing.n_trees_per_iteration_, thing._loss = 1, thing._get_loss(sample_weight=None)
     thing._scorer = None
 

@@ -20,9 +20,9 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from rich.progress import track
 
-from aleator import files, theory
+from aleator import atomic_write, theory
 from aleator.engine import DivergenceError
-from aleator.paper.synthetic import EPOCHS, GRID, Curve, Setting, said
+from aleator.paper.synthetic import EPOCHS, GRID, Curve, Setting, predicted
 
 Floats = NDArray[np.float64]
 
@@ -87,12 +87,12 @@ def run(setting: Setting) -> tuple[Floats, Floats]:
     curves, numbers = [], []
     try:
         for epochs, model in zip(STAGES, setting.model().fit_staged(data.X, data.y, STAGES), strict=True):
-            mean, std = said(model, x)
+            mean, std = predicted(model, x)
             loss = (data.y - mean) ** 2 / unit
             losses = [loss[setting.is_noisy[region] == noisy].mean() for noisy in (False, True)]  # L1, L2
             weight = np.bincount(region, _weight(setting, std**2 / unit), minlength=5)
-            curves.append(said(model, POINTS))
-            numbers.append([Curve(setting, epochs, *said(model, GRID)).error, *losses, *weight / weight.sum()])
+            curves.append(predicted(model, POINTS))
+            numbers.append([Curve(setting, epochs, *predicted(model, GRID)).error, *losses, *weight / weight.sum()])
     except DivergenceError:
         if not curves:
             raise
@@ -111,7 +111,7 @@ def _weight(setting: Setting, expected: Floats) -> Floats:
 
 def keep(runs: dict[str, NDArray[Any]]) -> None:
     """Make these the runs of the package."""
-    with files.whole(RUNS, "file of runs") as beside, beside.open("wb") as file:
+    with atomic_write.whole(RUNS, "file of runs") as beside, beside.open("wb") as file:
         np.savez_compressed(file, differences=runs["differences"], numbers=runs["numbers"])
 
 
@@ -142,7 +142,7 @@ def page() -> str:
 def write(path: Path) -> Path:
     """Write the page to `path`."""
     text = page()
-    with files.whole(path, "page") as beside:
+    with atomic_write.whole(path, "page") as beside:
         beside.write_text(text, encoding="utf-8")
     return path
 

@@ -137,12 +137,12 @@ function drawSpread(data) {
   make("path", { class: "std-line", d: line(xs, curve(pairRun(), 1, state.frame).map(view.y)) }, view.inside);
 }
 
-function drawWeights(data, said) {
+function drawWeights(data, measured) {
   const view = picture("weights", [0, data.noisy.length], [0, 100], { left: 46 });
   axes(view, [], [0, 25, 50, 75, 100], "", " %");
   data.noisy.forEach((noisy, k) => {
     const middle = view.x(k + 0.5), width = (view.x(1) - view.x(0)) * 0.38;
-    const bars = [["pair-bar", said[`weight_${k + 1}`], state.standard ? -1 : -0.5], ...(state.standard ? [["plain-bar", data.shares[k], 0]] : [])];
+    const bars = [["pair-bar", measured[`weight_${k + 1}`], state.standard ? -1 : -0.5], ...(state.standard ? [["plain-bar", data.shares[k], 0]] : [])];
     for (const [kind, share, side] of bars) {
       const top = view.y(100 * share);
       make("rect", { class: kind, x: middle + side * width, width, y: top, height: Math.max(0, view.box.bottom - top), rx: 2 }, view.svg);
@@ -202,14 +202,14 @@ function sentences(data, pair, plain) {
   if (pair.error > 3) return ["Training has broken down: one step was too large, and the networks are far off. With softplus the weight of a sample has no bound."];
   const strips = data.kind === "strips", more = advantage(data, pair), gain = plain.error / pair.error;
   const weight = more > 1.25 ? `a clean sample counts ${times(more)} times as much as a noisy one` : more < 0.8 ? `a noisy sample counts ${times(1 / more)} times as much as a clean one` : "clean and noisy samples count about the same";
-  const told = [`With λ = ${facts.lams[state.lam]}, after ${facts.epochs[stage()].toLocaleString("en")} ${stage() ? "passes" : "pass"}, ${weight} for the prediction.`];
+  const sentences = [`With λ = ${facts.lams[state.lam]}, after ${facts.epochs[stage()].toLocaleString("en")} ${stage() ? "passes" : "pass"}, ${weight} for the prediction.`];
   const place = strips ? "in the clean regions" : "of the mean";
   const compared = gain > 1.15 ? `${times(gain)} times nearer the truth ${place} than the standard network`
     : gain < 0.87 ? `${times(1 / gain)} times further from the truth ${place} than the standard network`
       : `about as near the truth ${place} as the standard network`;
-  if (state.standard) told.push(`The pair is ${compared}.`);
-  if (stage() < facts.epochs.length / 2 && !state.playing) told.push("It is still learning: press play.");
-  return told;
+  if (state.standard) sentences.push(`The pair is ${compared}.`);
+  if (stage() < facts.epochs.length / 2 && !state.playing) sentences.push("It is still learning: press play.");
+  return sentences;
 }
 
 function tell(data, pair, plain) {

@@ -1,0 +1,137 @@
+"""A LossQuantifier as a model file: the quantifiers and their view of the table, and the regressor where that is safe.
+
+A fitted regressor can be anything, and most ways of writing it down execute code when read. The file holds it if it is
+one of those that `third_party.py` lists. Otherwise the regressor stays where its owner keeps it, and goes to
+`load(path, estimator=...)`; the file remembers what it predicts at a few made-up rows, so that another one is not taken
+for it.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from aleator import couplings
+from aleator.engine import network
+from aleator.model_files import third_party
+from aleator.model_files.file_format import Arrays
+from aleator.model_files.serialization import (
+    Facts,
+    check_width,
+    pack,
+    pack_encoder,
+    pack_scaling,
+    under,
+    unpack,
+    unpack_scaling,
+    within,
+)
+from aleator.preprocessing.table_encoder import TableEncoder
+from aleator.preprocessing.validation import regressor_predictions
+from aleator.training.loss_network import LossNetworks
+
+_PROBES = np.array([[-1.0], [0.0], [1.0]])  # spreads from the mean of each column
+
+
+def pack_given(model: Any) -> tuple[Facts, Arrays]:
+    held_elsewhere = ("estimator", "encoder", "cv")
+    plain = {name: value for name, value in model.settings_.items() if name not in held_elsewhere}
+    facts, arrays = pack(model, plain)
+    quantifiers = model.quantifiers_
+    arrays |= {"params": quantifiers.params, "lams": quantifiers.lams, "reach": quantifiers.xi_ranges}
+    arrays |= {"unit": quantifiers.unit, "n_epochs_": model.n_epochs_}
+    arrays |= pack_scaling(quantifiers.scaling)
+    arrays["prediction_range_"] = model.prediction_range_
+    arrays["out_of_fold"] = model.out_of_fold_.to_numpy(np.float64)
+    facts |= {
+        "n_features": getattr(model, "n_features_in_", None),
+        "out_of_fold": list(model.out_of_fold_.columns),
+        "regressor": type(model.estimator_).__name__,
+        "linear": len(quantifiers.network.matrices) == 1,
+    }
+    facts["encoder"], encoder_arrays = pack_encoder(model.encoder_)
+    regressor = third_party.pack(model.estimator_)
+    if regressor is not None:
+        facts["estimator"], regressor_arrays = regressor
+        arrays |= under("estimator", regressor_arrays)
+    return facts, arrays | under("encoder", encoder_arrays) | _probes(model)
+
+
+def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any = None) -> Any:
+    given = estimator is not None
+    if not given:
+        if "estimator" not in facts:
+            raise ValueError(
+                f"the file holds the quantifier of a {facts['regressor']}, not that regressor itself, which no file "
+                "can hold safely: keep it in its own way, and call load(path, estimator=...) with it."
+            )
+        estimator = third_party.unpack(facts["estimator"], within("estimator", arrays))
+    encoder = third_party.unpack(facts["encoder"], within("encoder", arrays))
+    own = {} if isinstance(encoder, TableEncoder) else {"encoder": encoder}
+    model = unpack(kind, facts, arrays, estimator=estimator, cv="prefit", **own)
+    Q = model.n_outputs_ if model.per_output else 1
+    scaling = unpack_scaling(arrays)
+    D = len(scaling.x_mean)
+    hidden = () if facts.get("linear") else tuple(model.hidden)
+    net = network(D, hidden, n_outputs=0, n_quantifiers=Q, activation=model.activation)
+    sizes = {"outputs": model.n_outputs_, "losses": Q, "members": model.n_members, "inputs": D, "weights": net.n_params}
+    model._layout.check_arrays(arrays, sizes)
+    model.quantifiers_ = LossNetworks(
+        net, couplings.get(model.coupling), scaling, arrays["unit"], arrays["params"], arrays["lams"], arrays["reach"]
+    )
+    model.n_epochs_ = arrays["n_epochs_"]
+    endless = np.tile([[-np.inf], [np.inf]], model.n_outputs_)
+    model.prediction_range_ = arrays.get("prediction_range_", endless)  # not in earlier files
+    if not (np.isfinite(model.prediction_range_).all() or np.array_equal(model.prediction_range_, endless)):
+        raise ValueError("corrupt model file: prediction_range_ must be two rising numbers for each output.")
+    model.out_of_fold_ = pd.DataFrame(arrays["out_of_fold"], columns=facts["out_of_fold"]).astype(
+        {"row": int, "fold": int}
+    )
+    model.estimator_, model.encoder_ = estimator, encoder
+    check_width(encoder, D - (model.n_outputs_ if model.use_prediction else 0))
+    if facts["n_features"] is not None:
+        model.n_features_in_ = facts["n_features"]
+    if given:  # nothing that comes from the file predicts while it is loaded
+        _check_probes(model, arrays)
+    return model
+
+
+# ---------------------------------------------------------------- the right regressor
+
+
+def _probes(model: Any) -> Arrays:
+    """What the regressor predicts at made-up rows, where it does: in tables of numbers that are not codes."""
+    rows = _probe_rows(model)
+    if rows is None:
+        return {}
+    try:
+        return {"probes": regressor_predictions(model.estimator_, rows, len(_PROBES), model.n_outputs_)}
+    except Exception:  # a row that never was may be refused in any way
+        return {}
+
+
+def _probe_rows(model: Any) -> Any:
+    if getattr(model.encoder_, "kinds_", None) != []:
+        return None
+    scaling, D = model.quantifiers_.scaling, model.n_features_in_
+    rows = scaling.x_mean[:D] + _PROBES * scaling.x_spread[:D]
+    names = getattr(model, "feature_names_in_", None)
+    return rows if names is None else pd.DataFrame(rows, columns=names)
+
+
+def _check_probes(model: Any, arrays: Arrays) -> None:
+    if "probes" not in arrays:
+        warnings.warn(
+            "cannot check whether this is the estimator the file was made with: its table is not all numbers.",
+            stacklevel=5,
+        )
+        return
+    predicted = regressor_predictions(model.estimator_, _probe_rows(model), len(_PROBES), model.n_outputs_)
+    then = arrays["probes"]
+    if not np.allclose(predicted, then, rtol=1e-4, atol=1e-6 * np.abs(then).max()):
+        row, output = np.unravel_index(np.argmax(np.abs(predicted - then)), predicted.shape)
+        raise ValueError(
+            "the estimator is not the one the file was made with: at a typical row it predicts "
+            f"{predicted[row, output]:.6g}, and the other predicted {then[row, output]:.6g}."
+        )

@@ -1,0 +1,282 @@
+"""From a table in a file to a model that was judged on rows it has not seen."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from aleator import losses, metrics
+from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, TableEncoder
+from aleator.preprocessing import splits
+from aleator.suggestions import suggestion
+from aleator.tabular.evaluation import Evaluation, best_constant, evaluate
+from aleator.tabular.formatting import plain
+from aleator.tabular.io import Schema, Source, infer
+from aleator.tabular.model_warnings import checked, refuse_unreliable, warnings_of, without_target
+from aleator.tabular.table_model import TableModel, fingerprints
+from aleator.tabular.unseen_values import seen_in
+
+Floats = NDArray[np.float64]
+Say = Callable[[str], None]
+
+MODELS = {
+    "ensemble": "five pairs of a regressor and a network that predicts its error, trained together",
+    "pair": "one pair of a regressor and a network that predicts its error, trained together",
+    "boosting": "gradient boosting, and networks that learned its errors",
+    "forest": "a random forest, and networks that learned its errors",
+}
+COMPARED = ["ensemble", "boosting", "forest"]  # by model "auto"; a pair alone is an ensemble of one
+FEWEST_ROWS = 20
+FEWEST_DISTINCT = 9  # for intervals of 90 %
+LARGEST = 1e100  # of the target: its square must be a number too
+MOST_FOR_FOREST = 50_000  # rows; beyond, a forest is too slow and too large to be compared
+MOST_FINGERPRINTS = 1_000_000  # of training rows that are kept
+SEEN_AT_MOST = 20_000  # training rows to learn the spread of the expected losses from
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for; `source` is the table, `test` another to judge the model on, in place of a part of it."""
+
+    source: Source
+    target: str
+    model: str = "auto"
+    loss: str = "absolute"
+    lam: float | None = None
+    exclude: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    decimal: str = "."
+    day_first: bool | None = None
+    group: str | None = None
+    test_fraction: float = 0.2
+    test: Source | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model, its evaluation on test rows (None if there are none), and warnings about it."""
+
+    model: TableModel
+    judged: Evaluation | None
+    compared: pd.DataFrame | None
+    warnings: list[str] = field(default_factory=list)
+
+
+def fit(request: Request, say: Say = lambda text: None) -> Fitted:
+    """Read the table, fit a model to a part of it, evaluate it on the rest; `say` is called with each step."""
+    began = time.perf_counter()
+    losses.get(request.loss)
+    say("reading")
+    schema, data, n_rows = read(request)
+    features = schema.of(name for name in schema.names if name not in (request.target, request.group))
+    say("splitting")
+    train, test = _parts(request, schema, data)
+    _check_target(request, train[request.target])
+    X, y = train[features.names], train[request.target].to_numpy(np.float64)
+    groups = None if request.group is None else train[request.group].astype(str).to_numpy()
+    if request.model == "auto":
+        compared, estimator = compare(request, X, y, groups, say)
+        name = str(compared.index[0])
+    else:
+        compared, name = None, request.model
+        say(f"fitting {name}")
+        estimator = _fitted(candidate(name, request, len(X)), X, y, groups)
+    some = np.random.default_rng(request.seed).permutation(len(X))[:SEEN_AT_MOST]
+    card = {
+        "data": request.source.path.name,
+        "rows": len(data),
+        "training_rows": len(train),
+        "test_rows": len(test),
+        "test": "a part of the table" if request.test is None else request.test.path.name,
+        "model": name,
+        "about": MODELS[name],
+        "chosen_by": "comparison" if request.model == "auto" else "the user",
+        "group": request.group,
+        "seed": request.seed,
+        "excluded": list(request.exclude),
+        "quantifier": estimator.check_.quantifier,
+        "check": checked(estimator, X),
+        "constant": best_constant(losses.get(request.loss), y),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {name: version(name) for name in ("aleator", "numpy", "scikit-learn")},
+    }
+    model = TableModel(
+        estimator,
+        features,
+        request.target,
+        losses=np.sort(estimator.predict_loss(X.iloc[some])),
+        rows=np.unique(fingerprints(X, y))[:MOST_FINGERPRINTS],
+        seen=seen_in(X),
+        card=card,
+        target_unit=schema.of([request.target]).columns[0].unit,
+    )
+    say("judging")
+    judged = None if test.empty else evaluate(model, test[features.names], test[request.target].to_numpy(np.float64))
+    refuse_unreliable(judged)
+    card["seconds"] = round(time.perf_counter() - began, 1)
+    if judged is not None:
+        card["measures"] = plain(judged.measures())
+    if compared is not None:
+        card["compared"] = plain(compared.to_dict("index"))
+    notes = without_target(n_rows - len(data), request.target)
+    return Fitted(model, judged, compared, notes + warnings_of(X, y, request.target, judged, estimator))
+
+
+# ---------------------------------------------------------------- the table
+
+
+def read(request: Request) -> tuple[Schema, pd.DataFrame, int]:
+    """The kinds of its columns, its rows with a target, and how many there are with the others."""
+    for name in (request.target, request.group):
+        if name in request.exclude:
+            raise ValueError(f"column {name!r} is to be excluded, and is asked for as well.")
+    if request.target == request.group:
+        raise ValueError(f"column {request.target!r} cannot be the target and the group at once.")
+    asked = [] if request.group is None else [request.group]
+    for name in (request.target, *asked):
+        if name not in request.source.names:
+            raise ValueError(f"{request.source.path} has no column {name!r}{suggestion(name, request.source.names)}")
+    schema = infer(
+        request.source,
+        exclude=request.exclude,
+        categories=[*request.category, *asked],
+        numbers=[request.target],
+        missing=request.missing,
+        decimal=request.decimal,
+        day_first=request.day_first,
+    )
+    if len(schema.columns) < 2 + len(asked):
+        raise ValueError(f"{request.source.path}: no column is left to predict {request.target!r} from.")
+    data = schema.read(request.source)
+    kept = data[data[request.target].notna()]
+    if len(kept) < FEWEST_ROWS:
+        rows = "1 row" if len(kept) == 1 else f"{len(kept)} rows"
+        raise ValueError(f"{request.source.path} has {rows} with a target; at least {FEWEST_ROWS} are needed.")
+    sizes = kept[request.target].abs()
+    if sizes.max() > LARGEST:
+        where = request.source.place(kept.index[int(np.argmax(sizes))], request.target)
+        raise ValueError(f"{where}: {sizes.max():g} is too large a number; take another unit.")
+    for name in asked:
+        if kept[name].isna().any():
+            row = kept.index[int(np.argmax(kept[name].isna()))]
+            raise ValueError(f"{request.source.place(row, name)}: the group is missing.")
+    return schema, kept, len(data)
+
+
+def _parts(request: Request, schema: Schema, data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows to learn from and rows to judge by; groups stay together."""
+    if request.test is not None:
+        columns = schema.of(name for name in schema.names if name != request.group)
+        columns.check(request.test)
+        test = columns.read(request.test)
+        missing = test[request.target].isna()
+        if missing.all():
+            raise ValueError(f"{request.test.path}: column {request.target!r} is empty in all rows.")
+        return data, test[~missing]
+    if request.test_fraction == 0:
+        return data, data.iloc[:0]
+    splitter: Any = ShuffleSplit(1, test_size=request.test_fraction, random_state=request.seed)
+    groups = None
+    if request.group is not None:
+        groups = data[request.group].astype(str)
+        if groups.nunique() < 10:
+            raise ValueError(f"column {request.group!r} has {groups.nunique()} groups; to hold some out takes ten.")
+        splitter = GroupShuffleSplit(1, test_size=request.test_fraction, random_state=request.seed)
+    train, test = next(splitter.split(data, groups=groups))
+    if len(train) < FEWEST_ROWS // 2:
+        raise ValueError(f"a test fraction of {request.test_fraction:g} leaves {len(train)} rows to learn from.")
+    return data.iloc[np.sort(train)], data.iloc[np.sort(test)]
+
+
+def _check_target(request: Request, y: "pd.Series[float]") -> None:
+    if y.nunique() == 1:
+        raise ValueError(
+            f"{request.source.path}: column {request.target!r} is {y.iloc[0]:g} in all rows to learn from."
+        )
+
+
+# ---------------------------------------------------------------- models
+
+
+def candidate(name: str, request: Request, n_rows: int) -> Any:
+    """A model that is not yet fitted, by its name."""
+    if name not in MODELS:
+        raise ValueError(f"unknown model {name!r}{suggestion(name, [*MODELS, 'auto'])}")
+    given: dict[str, Any] = {"loss": request.loss, "random_state": request.seed}
+    if request.lam is not None:
+        given["lam"] = request.lam
+    if name == "pair":
+        return PairRegressor(**given, encoder=TableEncoder())
+    if name == "ensemble":
+        return PairEnsemble(**given, encoder=TableEncoder())
+    regressor = _boosting(request) if name == "boosting" else _forest(request)
+    # out-of-fold losses are those of a regressor with fewer rows: with few of them take more folds
+    folds = 20 if n_rows < 500 else 10 if n_rows < 2000 else splits.FOLDS
+    return LossQuantifier(make_pipeline(TableEncoder(), regressor), cv=min(folds, n_rows // 2), **given)
+
+
+def _boosting(request: Request) -> Any:
+    """Trained with the loss that is asked for, where it has it."""
+    name, _, parameter = request.loss.partition("(")
+    known = {"squared": {"loss": "squared_error"}, "absolute": {"loss": "absolute_error"}}
+    if name == "pinball":
+        known[name] = {"loss": "quantile", "quantile": float(parameter.rstrip(")") or 0.5)}  # type: ignore[dict-item]
+    return HistGradientBoostingRegressor(**known.get(name, {}), random_state=request.seed)
+
+
+def _forest(request: Request) -> Any:
+    """On a standardised target: scikit-learn's trees take variances below 1e-16 for none."""
+    forest = RandomForestRegressor(100, min_samples_leaf=2, random_state=request.seed)
+    return TransformedTargetRegressor(forest, transformer=StandardScaler(), check_inverse=False)
+
+
+def _fitted(estimator: Any, X: pd.DataFrame, y: Floats, groups: Any) -> Any:
+    if groups is not None and isinstance(estimator, LossQuantifier):
+        estimator.set_params(cv=min(estimator.cv, len(np.unique(groups))))
+    estimator = estimator.fit(X, y) if groups is None else estimator.fit(X, y, groups=groups)
+    if len(estimator.scores_) < FEWEST_DISTINCT:
+        raise ValueError(f"the table has only {len(estimator.scores_)} different rows; {FEWEST_DISTINCT} are needed.")
+    return estimator
+
+
+def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say) -> tuple[pd.DataFrame, Any]:
+    """Models by their held-out rows, best first, and the best one: error, and area under the
+    rejection curve, which is the mean of the errors after refusing any share of the rows; the best has the least.
+
+    Each is fitted with rows held out in turn anyway. Where a quantifier wants more folds than the comparison had, the
+    best is fitted again.
+    """
+    names = [name for name in COMPARED if name != "forest" or len(X) <= MOST_FOR_FOREST]
+    models, rows = {}, {}
+    for name in names:
+        say(f"comparing {', '.join(names)}: fitting {name}")
+        model = candidate(name, request, len(X))
+        if isinstance(model, LossQuantifier):
+            model.set_params(
+                cv=min(model.cv, splits.FOLDS)
+            )  # as many as the ensemble holds out: all learn from as many rows
+        models[name] = _fitted(model, X, y, groups)
+        judged = models[name].out_of_fold_
+        curve = metrics.rejection_curve(judged["loss"], 0.0 * judged["loss"], judged["expected_loss"], "mae")
+        curve = np.sqrt(curve) if losses.is_squared(losses.get(request.loss)) else curve
+        rows[name] = {"error": float(curve[0]), "rejection_auc": metrics.area(curve)}
+    table = pd.DataFrame.from_dict(rows, orient="index").sort_values("rejection_auc", kind="stable")
+    best = str(table.index[0])
+    again = candidate(best, request, len(X))
+    if isinstance(again, LossQuantifier) and again.cv > splits.FOLDS:
+        say(f"fitting {best} with more folds")
+        return table, _fitted(again, X, y, groups)
+    return table, models[best]

@@ -1,0 +1,171 @@
+"""A model that knows the table it was made for: an estimator, what its columns hold, and how its losses are spread."""
+
+import math
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aleator import registry
+from aleator.estimators import Prediction
+from aleator.estimators.base import QuantifiedRegressor
+from aleator.model_files import file_format, layout, serialization
+from aleator.tabular.io import Column, Schema, opened
+from aleator.tabular.unseen_values import Seen, UnseenValues
+
+Floats = NDArray[np.float64]
+
+ANSWERS = ["prediction", "expected_loss", "aleatoric", "epistemic", "lower", "upper", "trust"]
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """An estimator for frames with the columns of `schema`.
+
+    `losses` are the expected losses of the training rows, sorted; `rows` their fingerprints, sorted; `seen` what was in
+    their columns; `card` is what is to be known about how it was made.
+    """
+
+    estimator: QuantifiedRegressor
+    schema: Schema
+    target: str
+    losses: Floats
+    rows: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    seen: dict[str, Seen] = field(default_factory=dict)
+    card: dict[str, Any] = field(default_factory=dict)
+    target_unit: str | None = None  # see `Column`
+
+    def read(self, path: str | PathLike[str], **how: Any) -> pd.DataFrame:
+        """A table in a file as the estimator takes it, read as the command reads it; `how`: delimiter, encoding."""
+        source = opened(path, **how)
+        self.schema.check(source)
+        return self.schema.read(source)
+
+    def answers(self, frame: pd.DataFrame, coverage: float = 0.9) -> dict[str, Floats]:
+        """The columns that are added to each row, by the names in ANSWERS."""
+        prediction = self.estimator.predict_uncertainty(frame)
+        unknown = np.full(len(prediction.prediction), np.nan)  # of an estimator whose fit held nothing out
+        lower, upper = (
+            self.estimator.interval_of(prediction, coverage) if hasattr(self.estimator, "scores_") else (unknown,) * 2
+        )
+        values = (
+            prediction.prediction,
+            prediction.expected_loss,
+            prediction.aleatoric,
+            prediction.epistemic,
+            lower,
+            upper,
+            self.trust(prediction),
+        )
+        return dict(zip(ANSWERS, values, strict=True))
+
+    def unseen_values(self) -> UnseenValues:
+        """Counts values in tables that the model has not seen."""
+        return UnseenValues(self.seen, getattr(self.estimator, "encoder_", None))
+
+    def cautions(self) -> list[str]:
+        """What its own check found when it was made, if anything."""
+        found = str(self.card.get("check", ""))
+        return [f"About the model: {found}"] if found else []
+
+    def learned_from(self, frame: pd.DataFrame, y: Floats) -> int:
+        """How many rows are equal to rows the model learned from."""
+        return int(np.isin(fingerprints(frame, y), self.rows).sum())
+
+    def trust(self, prediction: Prediction) -> Floats:
+        """The share of training rows with a larger expected loss: 1 for the smallest expected loss of all."""
+        if not len(self.losses):  # not known of an estimator that was saved by itself
+            return np.full(len(prediction.prediction), np.nan)
+        above = len(self.losses) - np.searchsorted(self.losses, prediction.expected_loss, side="right")
+        return np.asarray(above / len(self.losses))
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: str | PathLike[str], key: bytes | None = None) -> None:
+        """Write a file that `TableModel.load` reads, and `aleator.load` too, which gives the estimator.
+
+        With a secret `key` it is signed.
+        """
+        facts, arrays = serialization.packed(self.estimator)
+        seen = {name: [each.low, each.high, each.gaps] for name, each in self.seen.items()}
+        table: dict[str, Any] = {"schema": self.schema.facts(), "target": self.target, "target_unit": self.target_unit}
+        table |= {"seen": seen, "card": self.card}
+        layout.TABLE.check_values(table)
+        layout.TABLE.check_arrays({"losses": self.losses, "rows": self.rows}, {})
+        own = {"table/losses": self.losses, "table/rows": self.rows}
+        file_format.write(path, facts | {"table": table}, arrays | own, key=key)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], key: bytes | None = None) -> "TableModel":
+        """Read a file; an estimator that was saved by itself is taken for a table of numbers with its columns."""
+        facts, arrays = file_format.read(path, key=key)
+        estimator = serialization.restored(path, facts, arrays, registry.MODELS)
+        table = facts.get("table")
+        try:
+            if table is None:
+                return cls._of_estimator(path, estimator)
+            _check_table(path, table, serialization.within("table", arrays))
+            model = cls(
+                estimator,
+                Schema.from_facts(table["schema"]),
+                str(table["target"]),
+                arrays["table/losses"],
+                arrays["table/rows"],
+                {
+                    str(name): Seen(float(low), float(high), bool(gaps))
+                    for name, (low, high, gaps) in table["seen"].items()
+                },
+                _card(table["card"]),
+                None if table.get("target_unit") is None else str(table["target_unit"]),
+            )
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"{path} is incomplete, or of another version: {error!r}.") from error
+        if not set(model.seen) <= {column.name for column in model.schema.columns if column.kind == "number"}:
+            raise ValueError(f"{path}: corrupt model file: `seen` names a column that is not one of numbers.")
+        if getattr(estimator, "n_features_in_", None) != len(model.schema.columns):
+            raise ValueError(f"{path}: corrupt model file: the table has another number of columns than the model.")
+        return model
+
+    @classmethod
+    def _of_estimator(cls, path: str | PathLike[str], estimator: Any) -> "TableModel":
+        names = getattr(estimator, "feature_names_in_", None)
+        if names is None or getattr(estimator, "n_outputs_", 1) != 1:
+            what = "names of columns" if names is None else "one target"
+            raise ValueError(f"{path} was made without {what}: the command needs them, aleator.load does not.")
+        kinds = getattr(getattr(estimator, "encoder_", None), "kinds_", [])
+        known = {"number": ("number", ""), "date": ("date", "year-month-day")}
+        columns = [
+            Column(str(name), *known.get(kind, ("category", "")), unit=None)
+            for name, kind in zip(names, kinds or ["number"] * len(names), strict=True)
+        ]
+        return cls(estimator, Schema(tuple(columns)), "", np.empty(0))
+
+
+def _check_table(path: str | PathLike[str], table: dict[str, Any], arrays: dict[str, Any]) -> None:
+    try:
+        layout.TABLE.check_values(table)
+        layout.TABLE.check_arrays(arrays, {})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if not len(arrays["losses"]):
+        raise ValueError(f"{path}: corrupt model file: table/losses is empty.")
+
+
+def _card(card: Any) -> dict[str, Any]:
+    """What a file says about how its model was made, if it is what the command writes there."""
+    measures, versions = card.get("measures") or {}, card.get("versions") or {}
+    numbers = [card["constant"], *(value for value in measures.values() if isinstance(value, float))]
+    texts = [card.get("check", ""), *card.get("excluded", []), *versions, *versions.values()]
+    if not (all(math.isfinite(number) for number in numbers) and all(isinstance(text, str) for text in texts)):
+        raise ValueError("corrupt model file: the model card must hold finite numbers and strings.")
+    return dict(card)
+
+
+def fingerprints(frame: pd.DataFrame, y: Floats) -> NDArray[np.uint64]:
+    """A number for each row with its target, the same for equal rows."""
+    columns = [frame.reset_index(drop=True), pd.Series(y, name="target of the row")]
+    hashed = pd.util.hash_pandas_object(pd.concat(columns, axis=1), index=False)
+    return np.asarray(hashed, np.uint64)

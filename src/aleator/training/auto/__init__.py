@@ -1,0 +1,1 @@
+"""lam="auto": training without anything to tune (`procedure.py`)."""

@@ -1,0 +1,62 @@
+"""Couplings: the functions of the paper in a safe form, their slopes, and the Condition."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from aleator import couplings
+from aleator.couplings import COUPLINGS, Coupling
+
+
+@pytest.mark.parametrize("xi", [-8.0, -1.0, 0.0, 1.5, 8.0])
+def test_safe_forms_are_the_papers_functions_of_z(xi):
+    """Sec. 5: with z computed first, where that is still accurate."""
+    z = 1 / (1 + math.exp(-xi))
+    sigmoid = COUPLINGS["sigmoid"]
+    assert sigmoid.f(xi) == pytest.approx(-math.log(1 - z), rel=1e-9)
+    assert sigmoid.g(xi) == pytest.approx(-math.log(z), rel=1e-9)
+    assert sigmoid.expected_loss(xi, 0.3) == pytest.approx(0.3 * (1 / z - 1), rel=1e-9)
+    z = math.log(1 + math.exp(xi))
+    softplus = COUPLINGS["softplus"]
+    assert softplus.f(xi) == pytest.approx(z, rel=1e-9)
+    assert softplus.g(xi) == pytest.approx(-math.log(z), rel=1e-9, abs=1e-12)
+    assert softplus.expected_loss(xi, 0.3) == pytest.approx(0.3 / z, rel=1e-9)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS.values(), ids=COUPLINGS)
+def test_level_is_minus_the_quotient_of_the_slopes(coupling):
+    for xi in np.linspace(-15, 15, 31):
+        assert coupling.level(xi) == pytest.approx(-coupling.dg(xi) / coupling.df(xi), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((lambda x: x, lambda x: -x, lambda x: 1.0, lambda x: -1.0), r"part 1 of the Condition, f > 0, at xi=-20"),
+        ((lambda x: 30 - x, lambda x: -x, lambda x: -1.0, lambda x: -1.0), r"part 1 .* f' > 0, at xi=-20: it is -1"),
+        ((math.exp, lambda x: x, math.exp, lambda x: 1.0), r"part 1 .* g' < 0, at xi=-20: it is 1"),
+        ((math.exp, lambda x: -2 * math.exp(x), math.exp, lambda x: -2 * math.exp(x)), r"part 2 .* falling to the right"),
+        ((math.exp, lambda x: -0.5 * math.exp(x), math.exp, lambda x: -0.5 * math.exp(x)), r"part 2 .* for L/lam=0.0001; it keeps falling to the right"),
+        ((math.exp, lambda x: -x, lambda x: 2 * math.exp(x), lambda x: -1.0), r"df is not the derivative of f"),
+        ((math.exp, lambda x: 1 / 0, math.exp, lambda x: -1.0), r"cannot be evaluated at xi=-20"),
+        ((math.exp, lambda x: math.nan, math.exp, lambda x: -1.0), r"not finite at xi=-20"),
+    ],
+)  # fmt: skip
+def test_a_coupling_that_fails_the_condition_is_refused(parts, message):
+    with pytest.raises(ValueError, match=message):
+        Coupling("own", *parts)
+
+
+def test_copies_of_a_shipped_coupling_are_itself():
+    for coupling in COUPLINGS.values():
+        assert copy.deepcopy(coupling) is coupling
+        assert pickle.loads(pickle.dumps(coupling)) is coupling
+
+
+def test_names():
+    assert couplings.get("sigmoid") is COUPLINGS["sigmoid"]
+    with pytest.raises(ValueError, match="unknown coupling 'sigmiod': did you mean 'sigmoid'"):
+        couplings.get("sigmiod")
