@@ -117,7 +117,7 @@ def test_a_beta_model_is_judged_by_the_likelihood():
 @pytest.mark.parametrize("loss", LIKELIHOODS)
 def test_noise_is_found_where_it_is(model, loss):
     """Deviation 1 + sin(4 pi x): the expected loss follows it, right in scale."""
-    data, new = synthetic.smooth(4000), synthetic.smooth(4000, random_state=1)
+    data, new = synthetic.smooth(2000), synthetic.smooth(4000, random_state=1)
     said = model.set_params(loss=loss).fit(data.X, data.y).predict_uncertainty(new.X)
     expected = new.std**2 if loss == "squared" else math.sqrt(2 / math.pi) * new.std
     assert np.corrcoef(said.expected_loss, expected)[0, 1] > 0.9

@@ -47,7 +47,9 @@ def noisy(n=600, seed=0):
 X, y = noisy()
 
 
-@parametrize_with_checks([LossQuantifier(Ridge()), LossQuantifier(HistGradientBoostingRegressor())])
+@parametrize_with_checks(
+    [LossQuantifier(Ridge(), n_members=1), LossQuantifier(HistGradientBoostingRegressor(max_iter=20), **FAST)]
+)
 def test_scikit_learn(estimator, check):
     check(estimator)
 

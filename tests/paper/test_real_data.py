@@ -20,9 +20,9 @@ from aleator.cli import commands
 from aleator.datasets import Dataset
 from aleator.metrics import rejection_auc
 from aleator.paper import (
-    backends,
     compact_results,
     job_runner,
+    parallel_backends,
     protocol,
     real_data,
     real_data_figures,
@@ -53,7 +53,7 @@ def store_in(folder, dataset=None):
 
 
 def computed(jobs, store, workers=1):
-    with backends.local(store.data, workers) as backend:
+    with parallel_backends.local(store.data, workers) as backend:
         return job_runner.run(jobs, store, backend)
 
 
@@ -692,14 +692,14 @@ def test_ray_gives_the_same_bits_though_a_node_is_lost(uninterrupted, tmp_path):
 def test_a_backend_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    for name, open_backend in (("ray", backends.on_ray), ("dask", backends.on_dask)):
+    for name, open_backend in (("ray", parallel_backends.on_ray), ("dask", parallel_backends.on_dask)):
         with pytest.raises(ValueError, match=rf"pip install 'aleator\[{name}\]'"), open_backend({}):
             pass
 
 
 def test_a_worker_with_other_versions_is_refused(tmp_path):
     stranger = Record({}, {}, 0.0, {"aleator": "0"}, None)
-    backend = backends.Backend(1, lambda job: job, lambda handles: next(iter(handles)), lambda _: stranger)
+    backend = parallel_backends.Backend(1, lambda job: job, lambda handles: next(iter(handles)), lambda _: stranger)
 
     @dataclass(frozen=True)
     class Hashable(Killer):
