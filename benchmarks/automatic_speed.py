@@ -33,7 +33,9 @@ def main():
         X = rng.normal(size=(n, d))
         y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n)
         epochs = 1_000_000 // n
-        fixed, auto = (seconds(PairRegressor(lam=lam, epochs=epochs, **STEPS), X, y, 5) for lam in (0.2, "auto"))
+        fixed, auto = (
+            seconds(PairRegressor(lam=lam, epochs=epochs, rescale=False, **STEPS), X, y, 5) for lam in (0.2, "auto")
+        )
         searched, whole = (seconds(PairEnsemble(lam=lam, n_jobs=1), X, y, 1) for lam in (0.2, "auto"))
         print(
             f"{name:9s} {n:6,} x {d:2}, {epochs} epochs: {fixed:.2f} and {auto:.2f}, ratio {auto / fixed:.2f}; "

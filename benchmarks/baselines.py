@@ -86,8 +86,8 @@ def methods(loss, name):
     """The models to compare on one data set, by the names of the tables above."""
     (rate, dropout, epochs), (lam, pair_rate, pair_dropout, pair_epochs) = PUBLISHED[loss][name]
     common = {"loss": loss, "optimizer": "nesterov", "l2": 0.0, "batch_size": BATCH[name], "n_jobs": 1}
-    ml = common | {"learning_rate": rate, "epochs": epochs}
-    pair = common | {"learning_rate": pair_rate, "epochs": pair_epochs, "lam": lam}
+    ml = common | {"learning_rate": rate, "epochs": epochs, "rescale": False}
+    pair = common | {"learning_rate": pair_rate, "epochs": pair_epochs, "lam": lam, "rescale": False}
     return {
         "ML": MeanVarianceRegressor(dropout=dropout, **ml),
         "EnsML": MeanVarianceEnsemble(n_members=5, **ml),

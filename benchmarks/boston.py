@@ -18,6 +18,7 @@ PUBLISHED = {
     "lam": 0.1,
     "learning_rate": 8e-4,
     "epochs": 500,
+    "rescale": False,
     "batch_size": 5,
     "hidden": (50,),
     "optimizer": "nesterov",

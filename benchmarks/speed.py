@@ -196,7 +196,7 @@ import numpy as np
 from aleator import PairRegressor
 X = np.random.default_rng(0).normal(size=(481, 13))
 start = time.perf_counter()
-PairRegressor(epochs=10).fit(X, X[:, 0])
+PairRegressor(epochs=10, rescale=False).fit(X, X[:, 0])
 print(time.perf_counter() - start)
 """
 
@@ -209,7 +209,8 @@ n, d = 515_345, 90
 def peak():
     return 1024 * int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])
 small = np.random.default_rng(0).normal(size=(1000, d)).astype(np.float32)
-settings = dict(lam=0.1, hidden=(100,), optimizer="nesterov", learning_rate=0.05, epochs=2, batch_size=5000, dropout=0.1)
+settings = dict(lam=0.1, hidden=(100,), optimizer="nesterov", learning_rate=0.05, epochs=2, batch_size=5000, dropout=0.1,
+                rescale=False)
 PairRegressor(**settings).fit(small, small[:, 0]).predict_loss(small)
 bare = peak()
 X = np.random.default_rng(0).standard_normal(size=(n, d), dtype=np.float32)

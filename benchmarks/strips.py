@@ -38,7 +38,13 @@ def model(way, lam, setting):
     if way == "paper":
         return replace(setting, lam=lam).model()
     return PairRegressor(
-        lam=lam, l2=0.0, epochs=defaults.MAX_EPOCHS, batch_size=defaults.MIN_BATCH, learning_rate=falling, **own
+        lam=lam,
+        l2=0.0,
+        epochs=defaults.MAX_EPOCHS,
+        rescale=False,
+        batch_size=defaults.MIN_BATCH,
+        learning_rate=falling,
+        **own,
     )
 
 

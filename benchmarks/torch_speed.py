@@ -49,7 +49,7 @@ def ensembles():
         return [fit_pair(pair(k), data, epochs=epochs) for k in range(members)]
 
     def compiled():
-        return PairEnsemble(n_members=members, epochs=epochs, batch_size=64, n_jobs=1).fit(*data)
+        return PairEnsemble(n_members=members, epochs=epochs, rescale=False, batch_size=64, n_jobs=1).fit(*data)
 
     def by_hand():
         each, x, y = pair(0), *map(torch.from_numpy, data)

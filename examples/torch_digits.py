@@ -75,7 +75,7 @@ def main(seeds, out):
     for seed in seeds:
         images, angles, digits, said, plain = compared(seed)
         clean = np.isin(digits, CLEAN)
-        with_one, without = (np.sqrt(np.mean((each.mean - angles)[clean] ** 2)) for each in (said, plain))
+        with_one, without = (np.sqrt(np.mean((each.prediction - angles)[clean] ** 2)) for each in (said, plain))
         by_digit = [np.sqrt(said.expected_loss[digits == digit].mean()) for digit in range(10)]
         ranks = spearmanr(said.expected_loss, NOISE[digits]).statistic, spearmanr(by_digit, NOISE).statistic
         rows.append((with_one, without, *ranks))

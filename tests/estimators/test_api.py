@@ -283,3 +283,41 @@ def test_frames_come_out_with_the_index_that_came_in():
     assert list(model.predict_uncertainty(part).to_frame().index) == [7, 3, 5]
     with pytest.raises(ValueError, match="Feature names must be in the same order"):
         model.predict(part[part.columns[::-1]])
+
+
+def test_a_refit_forgets_the_names_of_another_table():
+    model = PairRegressor(encoder=lambda table: np.asarray(table, float), **QUICK).fit(FRAME[["a", "b"]], y)
+    model.fit(X, y)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 3
+
+
+def test_a_frame_of_one_target_is_a_column_whatever_the_table_is():
+    for table in (FRAME[["a", "b"]], FRAME[["a", "text"]]):
+        for target in (pd.DataFrame({"y": y}), pl.DataFrame({"y": y})):
+            assert PairRegressor(**QUICK).fit(table, target).predict(table).shape == (400,)
+
+
+def test_missing_marks_of_pandas_in_arrays_are_gaps():
+    table = FRAME[["a", "whole"]].to_numpy(object)
+    assert any(value is pd.NA for value in table[:, 1])
+    assert np.isfinite(PairRegressor(**QUICK).fit(table, y).predict_loss(table)).all()
+
+
+def test_files_remember_how_they_were_made(tmp_path):
+    model = PairRegressor(encoder=None, n_jobs=1, epochs=10).fit(X, y)
+    model.conformalize(X[:100], y[:100]).recalibrate(X[100:200], y[100:200]).save(tmp_path / "m.aleator")
+    back = aleator.load(tmp_path / "m.aleator")
+    assert back.encoder is None
+    with pytest.raises(ValueError, match="recalibrate was called after conformalize"):
+        back.predict_interval(X)
+    encoded = PairRegressor(**QUICK).fit(FRAME, y)
+    encoded.save(tmp_path / "e.aleator")
+    assert aleator.load(tmp_path / "e.aleator").encoder == "auto"
+
+
+def test_a_loss_over_rows_around_any_regressor():
+    model = LossQuantifier(Ridge(), loss=LENGTH, n_members=1, epochs=5).fit(X, Y)
+    assert model.predict_loss(X).shape == (400,)
+    with pytest.raises(ValueError, match="over rows of several outputs, and y has one"):
+        LossQuantifier(Ridge(), loss=LENGTH, n_members=1).fit(X, y)

@@ -309,6 +309,8 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 def realised_losses(loss: Loss | Cost, y: Floats, y_pred: Floats, n_losses: int) -> Floats:
     """The loss (n, Q) of each row: of each output, or summed over all of them."""
+    if isinstance(loss, Loss) and loss.over_rows and np.ndim(y) < 2:
+        raise ValueError(f"the loss {loss.name!r} is over rows of several outputs, and y has one.")
     each = loss(y, y_pred)
     if not np.isfinite(each).all():
         row = int(np.argmax(~np.isfinite(columns(each)).all(axis=1)))

@@ -84,7 +84,7 @@ class NetworkRegressor(QuantifiedRegressor):
         ----------
         X : (n, d) table.
         y : (n,) or (n, m) targets.
-        sample_weight : (n,) weights; a weight of 2 is the row twice.
+        sample_weight : (n,) weights; a weight of 2 is the row twice. (An encoder counts rows, without weights.)
         validation : a table (X, y) whose losses are recorded in `history_`. With `early_stopping` it decides when to
             stop, in place of rows held back from training.
         groups : (n,); rows of one group, as measurements of one patient, are held out together.
@@ -129,7 +129,8 @@ class NetworkRegressor(QuantifiedRegressor):
         X, y, weight = self._training_table(X, y, sample_weight, groups, seeds[0])
         Y = columns(y)
         losses.check(loss, Y)
-        learned = training_set(X, Y, weight, loss, self.per_output, self.scaling)
+        per_output = self.per_output and (objective.quantifies or not loss.over_rows)
+        learned = training_set(X, Y, weight, loss, per_output, self.scaling)
         network = self._network(X.shape[1], Y.shape[1], len(learned.units.unit))
         self.network_, self.scaling_, self.units_ = network, learned.scaling, learned.units
         self.y_is_1d_, self.n_outputs_ = y.ndim == 1, Y.shape[1]
@@ -150,7 +151,6 @@ class NetworkRegressor(QuantifiedRegressor):
         encoder = table_encoder.chosen(self.encoder, X)
         if encoder is None:
             return training_rows(self, X, y, sample_weight)
-        self.__dict__.pop("n_features_in_", None)
         X, n_rows = any_rows(self, X, y, general=not isinstance(encoder, TableEncoder), at_least=2)
         if not hasattr(self, "n_features_in_") and np.ndim(X) == 2:
             self.n_features_in_ = int(np.shape(X)[1])
@@ -262,7 +262,7 @@ class NetworkRegressor(QuantifiedRegressor):
                 X = self._rows(validation[0])
                 y = targets(validation[1], len(X))
             else:
-                X, y, _ = training_rows(self, *validation, None, reset=False)
+                X, y, _ = training_rows(self, as_pandas(validation[0]), validation[1], None, reset=False)
         except ValueError as error:
             raise ValueError(f"in the validation table: {error}") from None
         Y = columns(y)

@@ -87,7 +87,8 @@ class PairRegressor(PairSettings, NetworkRegressor):
     def from_torch(cls, pair: Any) -> Self:
         """A fitted estimator with the weights of an `aleator.torch.Pair` of linear layers; `to_torch` is the inverse.
 
-        Like one trained with `epochs` given it has no held-out rows: `conformalize` gives it intervals.
+        Like one trained with `epochs` given and `rescale=False` it has no held-out rows: `conformalize` gives it
+        intervals.
         """
         if not hasattr(pair, "to_estimator"):
             raise TypeError(f"from_torch takes an aleator.torch.Pair, got {type(pair).__name__}.")

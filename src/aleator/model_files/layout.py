@@ -75,6 +75,7 @@ EVERY = Layout(
         "feature_names": Value(list, about="names of the columns, if they had any"),
         "history": Value(list, about="names of the columns of the array `history`"),
         "conformalized": Value(bool, optional=True, about="whether the scores come from `conformalize`"),
+        "recalibrated_after": Value(bool, optional=True, about="whether `recalibrate` followed `conformalize`"),
         "check": Value(dict, optional=True, about="`check_`, without its table"),
         "table": Value(dict, optional=True, about="what `aleator fit` adds: columns, target, model card"),
     },
@@ -117,6 +118,7 @@ NETWORK = EVERY.extended(
     "pairs and baselines made of networks",
     {
         "encoder": Value(dict, optional=True, about="encoder of the table; its arrays are named `encoder/...`"),
+        "encoder_setting": Value(str, none=True, optional=True, about="the parameter `encoder`: a name or null"),
         "n_features": count(optional=True, about="columns of the table, if there is an encoder"),
         "gave_up": Value(bool, optional=True, about='`gave_up_` of `lam="auto"`'),
         "out_of_fold": Value(list, optional=True, about="names of the columns of the array `out_of_fold`"),

@@ -123,6 +123,8 @@ def pack(model: Any, settings: dict[str, Any]) -> tuple[Facts, Arrays]:
     arrays["loss_scale_"] = model.loss_scale_
     if hasattr(model, "scores_"):
         arrays["scores_"], facts["conformalized"] = model.scores_, bool(model.conformalized_)
+    if hasattr(model, "recalibrated_after_"):
+        facts["recalibrated_after"] = True
     if hasattr(model, "loss_limits_"):
         arrays["loss_limits_"] = model.loss_limits_
     if hasattr(model, "check_"):
@@ -154,6 +156,8 @@ def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
     if "scores_" in arrays:
         model.scores_ = arrays["scores_"]
         model.conformalized_ = bool(facts.get("conformalized", True))  # not in earlier files
+    if facts.get("recalibrated_after", False):
+        model.recalibrated_after_ = True
     limits = arrays.get("loss_limits_")
     if limits is not None and not np.isfinite(limits[0]).all():
         raise ValueError("corrupt model file: the least expected loss in loss_limits_ must be finite.")
@@ -245,6 +249,8 @@ def pack_network(model: Any) -> tuple[Facts, Arrays]:
         encoder_facts, encoder_arrays = pack_encoder(model.encoder_)
         facts |= {"encoder": encoder_facts, "n_features": int(model.n_features_in_)}
         arrays |= under("encoder", encoder_arrays)
+    if model.settings_.get("encoder") is None or isinstance(model.settings_["encoder"], str):
+        facts["encoder_setting"] = model.settings_.get("encoder")
     if hasattr(model, "gave_up_"):
         facts["gave_up"] = bool(model.gave_up_)
     if hasattr(model, "out_of_fold_"):
@@ -257,12 +263,15 @@ def pack_network(model: Any) -> tuple[Facts, Arrays]:
 
 
 def unpack_network(kind: type[Any], facts: Facts, arrays: Arrays) -> Any:
+    encoder, setting = None, {}
     if "encoder" in facts:
         encoder = third_party.unpack(facts["encoder"], within("encoder", arrays))
-        model = unpack(kind, facts, arrays, encoder=encoder)
+        setting = {"encoder": encoder}
+    if "encoder_setting" in facts and "encoder" in kind.__dataclass_fields__:  # not in earlier files
+        setting = {"encoder": facts["encoder_setting"]}
+    model = unpack(kind, facts, arrays, **setting)
+    if encoder is not None:
         model.encoder_ = encoder
-    else:
-        model = unpack(kind, facts, arrays)
     if "gave_up" in facts:
         model.gave_up_ = bool(facts["gave_up"])
     if "out_of_fold" in facts:

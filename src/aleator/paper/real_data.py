@@ -1,6 +1,6 @@
 """`aleator reproduce tables`: section 8 as asked for, from data sets to tables and figures in a folder.
 
-DIR/records/        one file a job (`object_records.py`): what a rerun does not compute again
+DIR/records/        one file a job (`records.py`): what a rerun does not compute again
 DIR/measures.csv.gz, seconds.csv.gz, curves.npz      the results in compact form (`compact_results.py`)
 DIR/tables.md, .tex, .csv; further.md, .tex; seconds.md, best.md     (`real_data_tables.py`)
 DIR/lam-rmse.png, curves-rmse.png, ...     (`real_data_figures.py`)

@@ -66,7 +66,7 @@ class Setting:
         common |= {"random_state": self.seed, "n_jobs": 1, "scaling": "standard"}
         if self.coupling is None:
             return PlainRegressor(**common)
-        return PairRegressor(coupling=self.coupling, lam=self.lam, **common)
+        return PairRegressor(coupling=self.coupling, lam=self.lam, rescale=False, **common)
 
 
 def predicted(model: Any, x: Floats) -> tuple[Floats, Floats]:

@@ -257,9 +257,9 @@ def _row_units(loss: Loss, scales: Scaling, per_output: bool) -> Units:
         raise ValueError(f"per_output=True needs a loss for each output, {loss.name!r} gives one a row.")
     mean, spread = scales.y_mean, scales.y_spread
     unit = float(loss.value(mean + spread, mean) + loss.value(mean - spread, mean)) / 2
-    if not (np.isfinite(unit) and unit > 0):
+    if not np.isfinite(unit) or (unit <= 0 and (spread > 0).any()):
         raise ValueError(f"the {loss.name} loss of missing y by one standard deviation, {spread}, is {unit:g}.")
-    factor = np.full(len(mean), 1 / unit)
+    factor = np.full(len(mean), 1 / unit if unit > 0 else 1.0)
     return Units(np.column_stack([mean, spread, factor, factor]), np.array([unit]))
 
 

@@ -259,7 +259,10 @@ def _is_numeric(X: Any) -> bool:
 
 def _array(X: Any) -> Floats:
     if not isinstance(X, pd.DataFrame):
-        return np.asarray(X, np.float64)
+        values = np.asarray(X)
+        if values.dtype != object:
+            return values.astype(np.float64, copy=False)
+        X = pd.DataFrame(values)
     return np.column_stack([_floats(name, column) for name, column in X.items()])
 
 
@@ -306,7 +309,9 @@ def _is_plain(X: Any) -> bool:
 
 
 def _needs_encoding(value: Any) -> bool:
-    return value is None or isinstance(value, (str, datetime.date, datetime.timedelta)) or value != value
+    if value is None or value is pd.NA or isinstance(value, (str, datetime.date, datetime.timedelta)):
+        return True
+    return bool(value != value)
 
 
 def fitted(encoder: Any, X: Any, y: Floats, fold: Any) -> tuple[Any, Floats]:

@@ -22,7 +22,7 @@ def training_rows(
     _refuse_text(estimator, X)
     _refuse_reordered(estimator, X, reset)
     _refuse_text_target(y)
-    y = y.to_numpy() if isinstance(y, pd.DataFrame) else y  # names of outputs may repeat
+    y = _target_array(y)
     with _Located(X, y, _way_out(estimator)):
         X, y = validate_data(
             estimator,
@@ -62,6 +62,9 @@ def any_rows(
     With `general`, X may be whatever has rows. Without y the columns must be those of `fit`.
     """
     reset = y is not _NO_TARGET
+    if reset:  # those of an earlier fit
+        for name in ("feature_names_in_", "n_features_in_"):
+            estimator.__dict__.pop(name, None)
     _refuse_reordered(estimator, X, reset)
     if isinstance(X, pd.DataFrame):
         twice = X.columns[X.columns.duplicated()]
@@ -123,9 +126,7 @@ def _is_object(X: Any) -> bool:
 def targets(y: Any, n_rows: int) -> Floats:
     """Y (n,) or (n, M), finite numbers, one for each of the rows."""
     _refuse_text_target(y)
-    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:  # a column is a column, however it was cut out
-        y = y.iloc[:, 0]
-    y = y.to_numpy() if isinstance(y, (pd.DataFrame, pd.Series)) else y
+    y = _target_array(y)
     with _Located(None, y):
         y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
     if y.ndim != 1 and (y.ndim != 2 or y.shape[1] == 0):
@@ -133,6 +134,14 @@ def targets(y: Any, n_rows: int) -> Floats:
     if len(y) != n_rows:
         raise ValueError(f"y has {len(y)} rows, X has {n_rows}.")
     return np.ascontiguousarray(y)
+
+
+def _target_array(y: Any) -> Any:
+    """Targets of frames and series as arrays; a frame of one column is that column, however it was cut out."""
+    y = as_pandas(y)
+    if isinstance(y, pd.DataFrame):  # as an array, since names of outputs may repeat
+        return y.iloc[:, 0].to_numpy() if y.shape[1] == 1 else y.to_numpy()
+    return y.to_numpy() if isinstance(y, pd.Series) else y
 
 
 def groups_of_rows(groups: Any, n_rows: int) -> NDArray[Any]:

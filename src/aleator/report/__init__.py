@@ -1,8 +1,8 @@
 """`aleator report`: one page about a model, for someone who has to decide how far to trust it.
 
-One HTML file with everything in it: no request leaves it, it can be read without JavaScript, and printed. What is said
-and shown is gathered in ``findings.py``, pictures are drawn as SVG in ``drawing.py``; the script (``page.js``) only
-moves a marker and hides rows. Every text from the user's table goes through the autoescape of Jinja and MarkupSafe.
+One HTML file with everything in it: it sends no requests, and can be read without JavaScript, and printed. Its content
+is gathered in ``content.py``, pictures are drawn as SVG in ``charts.py``; the script (``page.js``) only moves a marker
+and hides rows. Every text from the user's table goes through the autoescape of Jinja and MarkupSafe.
 """
 
 from importlib.metadata import version

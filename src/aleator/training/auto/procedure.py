@@ -1,4 +1,4 @@
-"""Fit a pair, or an ensemble of pairs, without anything to tune: lam="auto" with epochs=None.
+"""Fit a pair, or an ensemble of pairs, without anything to tune: lam="auto".
 
 1. **Length.** Ensembles are trained without a fold of the rows, for rising numbers of epochs. Of those whose loss on
    the held-out rows is within a standard error of the best, the longest is taken. Each length is a training of its own,
