@@ -301,7 +301,7 @@ def quantifier(regressor: object, loss: str, X: pd.DataFrame, y: np.ndarray, see
 
 def pairs(X: pd.DataFrame, y: np.ndarray, seed: int) -> tuple[Answer, float]:
     groups = X.pop("group") if "group" in X else None
-    model = PairEnsemble(encoder=TableEncoder(), random_state=seed, n_jobs=1).fit(X, y, groups=groups)
+    model = PairEnsemble(random_state=seed, n_jobs=1).fit(X, y, groups=groups)
     return answers(model), float(model.out_of_fold_["loss"].max())
 
 

@@ -1,11 +1,11 @@
 """Conformal intervals: level sets of the loss, and the coverage that is promised."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
 
-from aleator import LossQuantifier, PairEnsemble, PairRegressor, conformal, losses
-from aleator.metrics import coverage, interval_width
+from aleator import conformal, losses
 
 ALL = [*losses.LOSSES.values(), losses.huber(0.3), losses.pinball(0.8)]
 
@@ -78,35 +78,6 @@ def test_few_rows_have_one_level_for_both_sides():
     assert conformal.quantiles(np.abs(scores.repeat(9, axis=0)), 0.9) is None  # files from before scores had a sign
 
 
-def test_skewed_errors_fall_outside_on_both_sides_alike():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(4000, 1))
-    y = X[:, 0] + (0.1 + X[:, 0]) * rng.exponential(size=4000)
-    model = LossQuantifier(Ridge(), loss="absolute").fit(X[:2000], y[:2000])
-    low, high = model.predict_interval(X[2000:])
-    assert np.mean(y[2000:] < low) == pytest.approx(0.05, abs=0.02)
-    assert np.mean(y[2000:] > high) == pytest.approx(0.05, abs=0.02)
-    low, high = model.predict_interval(X[2000:], symmetric=True)
-    assert np.mean(y[2000:] < low) < 0.01
-    assert np.mean((y[2000:] >= low) & (y[2000:] <= high)) == pytest.approx(0.9, abs=0.03)
-
-
-@pytest.mark.parametrize("loss", ["squared", "absolute", "pinball(0.8)", "huber(0.5)"])
-def test_a_calibrated_pair_covers(loss):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(6000, 1))
-    y = X[:, 0] + (0.1 + X[:, 0]) * rng.laplace(size=6000)
-    model = (
-        PairRegressor(loss=loss, epochs=10, rescale=False)
-        .fit(X[:2000], y[:2000])
-        .conformalize(X[2000:4000], y[2000:4000])
-    )
-    low, high = model.predict_interval(X[4000:], coverage=0.9)
-    assert coverage(y[4000:], low, high) == pytest.approx(0.9, abs=0.025)
-    width = high - low
-    assert width[X[4000:, 0] > 0.8].mean() > 2 * width[X[4000:, 0] < 0.2].mean()
-
-
 def test_a_side_that_costs_nothing_has_no_end():
     late = losses.Loss("late", lambda y, p: max(y - p, 0.0), lambda y, p: -1.0 if y > p else 0.0, degree=1)
     low, high = conformal.level_set(late, np.zeros(1), np.ones(1))
@@ -115,81 +86,143 @@ def test_a_side_that_costs_nothing_has_no_end():
     assert conformal.level_set(bare, np.zeros(2), np.array([np.inf, 1.0]))[1].tolist() == [np.inf, pytest.approx(1.0)]
 
 
-def test_several_outputs():
+# ---------------------------------------------------------------- ranks, by exact fractions
+
+SHARES = [Fraction(1, 2), Fraction(4, 5), Fraction(9, 10), Fraction(19, 20), Fraction(99, 100)]
+
+
+@pytest.mark.parametrize("promised", SHARES, ids=str)
+def test_ranks_of_both_ends(promised):
+    """The largest rank with a level of at most a / 2, the smallest with one of at least 1 - a / 2; levels are k / (n + 1)."""
+    tail = (1 - promised) / 2
+    for n in range(2, 250):
+        ranks = range(1, n + 1)
+        lower = max((k for k in ranks if Fraction(k, n + 1) <= tail), default=None)
+        upper = min((k for k in ranks if Fraction(k, n + 1) >= 1 - tail), default=None)
+        shifted = np.arange(1.0, n + 1)[:, None] - 1.5  # the first is negative
+        found = conformal.quantiles(shifted, float(promised))
+        if lower is None or upper is None:
+            assert found is None
+        else:
+            assert [float(q[0]) + 1.5 for q in found] == [lower, upper]
+
+
+@pytest.mark.parametrize("promised", SHARES, ids=str)
+def test_rank_of_the_symmetric_interval(promised):
+    """The smallest rank with a level of at least the coverage; signs do not count."""
+    for n in range(1, 250):
+        rank = min((k for k in range(1, n + 1) if Fraction(k, n + 1) >= promised), default=None)
+        signs = np.where(np.arange(n) % 2, -1.0, 1.0)
+        signed = np.sort(np.arange(1.0, n + 1) * signs)[:, None]
+        if rank is None:
+            needed = min(m for m in range(1, 1000) if Fraction(m, m + 1) >= promised)
+            with pytest.raises(ValueError, match=f"needs at least {needed} rows .* and there are {n}:"):
+                conformal.quantile(signed, float(promised))
+        else:
+            assert conformal.quantile(signed, float(promised))[0] == rank
+
+
+def test_zero_is_no_negative_score():
+    """Without one negative score there are no signs, and no level for each end; one is enough."""
+    assert conformal.quantiles(np.arange(200.0)[:, None], 0.9) is None
+    assert conformal.quantiles(np.arange(200.0)[:, None] - 1.0, 0.9) is not None
+
+
+def test_scores():
+    realised, expected = np.array([6.0, 0.0, 2.0, 0.0, 3.0]), np.array([2.0, 0.0, 0.0, 5.0, 3.0])
+    np.testing.assert_array_equal(conformal.scores(realised, expected), [0.0, 0.0, 1.0, 3.0, np.inf])
+    sides = np.array([-1.0, -1.0, -1.0, 0.0, 1.0])
+    np.testing.assert_array_equal(conformal.scores(realised, expected, sides), [-np.inf, -3.0, 0.0, 0.0, 1.0])
+    columns = conformal.scores(np.array([[3.0, 1.0], [1.0, 2.0]]), np.ones((2, 2)))
+    np.testing.assert_array_equal(columns, [[1.0, 1.0], [3.0, 2.0]])  # each output for itself
+
+
+def test_levels():
+    factor, expected = np.array([2.0, np.inf, np.inf, 0.0]), np.array([3.0, 0.0, 1.0, 7.0])
+    np.testing.assert_array_equal(conformal.levels(factor, expected), [6.0, np.inf, np.inf, 0.0])
+
+
+# ---------------------------------------------------------------- ends
+
+
+@pytest.mark.parametrize(
+    "loss", [losses.absolute, losses.pinball(0.8), losses.huber(0.3), losses.squared], ids=lambda loss: loss.name
+)
+def test_targets_at_the_ends_have_the_scores_at_the_ends(loss):
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(600, 1))
-    Y = np.column_stack([X[:, 0] + rng.normal(size=600), 10 * X[:, 0] + 3 * rng.normal(size=600)])
-    model = (
-        PairRegressor(per_output=True, epochs=10, rescale=False).fit(X[:300], Y[:300]).conformalize(X[300:], Y[300:])
-    )
-    low, high = model.predict_interval(X[300:], 0.8)
-    assert low.shape == high.shape == (300, 2)
-    np.testing.assert_allclose(np.mean((low <= Y[300:]) & (Y[300:] <= high), axis=0), 0.8, atol=0.01)
-    with pytest.raises(ValueError, match="set per_output=True"):
-        PairRegressor(epochs=2, rescale=False).fit(X, Y).conformalize(X, Y)
+    mean, expected = 10 * rng.normal(size=40), rng.uniform(0.1, 5, size=40)
+    lower, upper = np.array([-0.7]), np.array([2.5])
+    low, high = conformal.ends(loss, mean, expected, (lower, upper))
+    assert (low < mean).all()
+    assert (mean < high).all()
+    np.testing.assert_allclose(-loss(low, mean) / expected, lower[0], rtol=1e-9)
+    np.testing.assert_allclose(loss(high, mean) / expected, upper[0], rtol=1e-9)
 
 
-def test_messages():
-    X = np.linspace(0, 1, 40)[:, None]
-    y = np.sin(9 * X[:, 0])
-    model = PairRegressor(epochs=5, rescale=False).fit(X, y)
-    with pytest.raises(ValueError, match=r"fit held none out: call conformalize\(X, y\)"):
-        model.predict_interval(X)
-    model.conformalize(X[:10], y[:10])
-    with pytest.raises(
-        ValueError, match="coverage=0.95 needs at least 19 rows that were not learned from, and there are 10"
-    ):
-        model.predict_interval(X, 0.95)
-    with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1, got 90"):
-        model.predict_interval(X, 90)
-    model.predict_interval(X, 0.9)
-    with pytest.raises(ValueError, match="call conformalize"):  # a new fit forgets the old calibration
-        model.fit(X, y).predict_interval(X)
+def test_an_end_on_the_other_side_is_the_prediction():
+    mean, expected = np.array([1.0, -2.0]), np.array([1.0, 3.0])
+    low, high = conformal.ends(losses.absolute, mean, expected, (np.array([0.5]), np.array([2.0])))
+    np.testing.assert_array_equal(low, mean)
+    np.testing.assert_array_equal(high, mean + 2 * expected)
+    low, high = conformal.ends(losses.absolute, mean, expected, (np.array([-2.0]), np.array([-0.5])))
+    np.testing.assert_array_equal(low, mean - 2 * expected)
+    np.testing.assert_array_equal(high, mean)
 
 
-def two_regions(n, seed=0):
-    """A line with noise ten times as large in the last quarter."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(n, 1))
-    return X, X[:, 0] + np.where(X[:, 0] < 0.75, 0.2, 2.0) * rng.normal(size=n)
+def test_ends_of_a_cost_known_by_its_values():
+    """Bisection from 1 up to the end of float64 and down to 1e-50, each side for itself."""
+
+    def cost(y, mean):
+        return np.where(y > mean, 3.0 * np.sqrt(np.abs(y - mean)), np.abs(y - mean) / 7.0)
+
+    for level in (1e-25, 0.3, 1.0, 40.0, 1e150):
+        low, high = conformal.level_set(cost, np.zeros(2), np.full(2, level))
+        np.testing.assert_allclose(low, -7.0 * level, rtol=1e-9)
+        np.testing.assert_allclose(high, (level / 3.0) ** 2, rtol=1e-9)
+    mixed = conformal.level_set(cost, np.array([5.0, 5.0]), np.array([np.inf, 3.0]))
+    np.testing.assert_allclose(mixed[0], [-np.inf, -16.0])
+    np.testing.assert_allclose(mixed[1], [np.inf, 6.0])
 
 
-@pytest.fixture(scope="module", params=["quantifier", "pair"])
-def model_of_two_regions(request):
-    X, y = two_regions(4000)
-    return (LossQuantifier(Ridge()) if request.param == "quantifier" else PairRegressor()).fit(X, y)
+# ---------------------------------------------------------------- costs that grow
 
 
-def test_mean_coverage_over_200_calibration_splits(model_of_two_regions):
-    X, y = two_regions(3000, seed=1)
-    wanted = (0.5, 0.8, 0.9, 0.95)
-    covered = []
-    for split in range(200):
-        order = np.random.default_rng(split).permutation(3000)
-        cal, test = order[:500], order[500:]
-        model_of_two_regions.conformalize(X[cal], y[cal])
-        covered.append([coverage(y[test], *model_of_two_regions.predict_interval(X[test], c)) for c in wanted])
-    np.testing.assert_allclose(np.mean(covered, axis=0), wanted, atol=0.01)
+def bent(at, side, slope=-1.0, mean_only=None):
+    """|y - y_r|, which beyond `at` on one side goes on with another slope."""
+
+    def cost(y, mean):
+        far = np.maximum(side * (y - mean) - at, 0.0)
+        falls = far if mean_only is None else np.where(mean == mean_only, far, 0.0)
+        return np.abs(y - mean) + (slope - 1.0) * falls
+
+    return cost
 
 
-def test_intervals_are_as_wide_as_they_need_to_be(model_of_two_regions):
-    """At equal coverage, at most 0.7 times as wide as conformal intervals of one width."""
-    X, y = two_regions(20_000, seed=2)
-    cal, test = slice(0, 10_000), slice(10_000, None)
-    low, high = model_of_two_regions.conformalize(X[cal], y[cal]).predict_interval(X[test], 0.9)
-    residual = np.abs(y[cal] - model_of_two_regions.predict(X[cal]))
-    half = conformal.quantile(np.sort(residual), 0.9)
-    mean = model_of_two_regions.predict(X[test])
-    assert coverage(y[test], low, high) == pytest.approx(0.9, abs=0.01)
-    assert coverage(y[test], mean - half, mean + half) == pytest.approx(0.9, abs=0.01)
-    assert interval_width(low, high) < 0.7 * 2 * half
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_cost_that_falls_is_found_up_to_four_spreads(side):
+    mean = np.array([-1.0, 1.0] * 10)  # a spread of 1
+    assert conformal.grows(bent(3.85, side), mean) is False
+    assert conformal.grows(bent(0.05, side), mean) is False
+    assert conformal.grows(bent(4.05, side), mean) is True
+    assert conformal.grows(bent(2.0, side, slope=0.0), mean) is True  # level is not falling
+    assert conformal.grows(bent(2.0, side, slope=-1e-6), mean) is False
+    assert conformal.grows(bent(2.0, side, slope=-1e-9), mean) is True  # rounding is not falling
 
 
-def test_intervals_are_not_finer_than_float32():
-    """Where y is nearly always 0 predictions are off by the last bits of float32, and intervals had no width."""
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        X, y = rng.normal(size=(600, 3)), (rng.random(600) < 0.03) * 100.0
-        model = PairEnsemble(loss="absolute", n_members=2, random_state=0).fit(X, y)
-        low, high = model.predict_interval(rng.normal(size=(500, 3)))
-        assert ((low <= 0) & (high >= 0)).mean() > 0.9
+def test_predictions_that_are_all_equal_are_tried_in_thousandths():
+    same = np.full(20, -1000.0)  # a spread of 0: a thousandth of 1000 in its place
+    assert conformal.grows(bent(3.85, 1.0), same) is False
+    assert conformal.grows(bent(4.05, 1.0), same) is True
+    assert conformal.grows(bent(1e-9, 1.0), np.zeros(20)) is True  # nothing tells how far to go
+
+
+def test_the_first_25_predictions_are_tried():
+    mean = np.arange(40.0)
+    assert conformal.grows(bent(0.1, 1.0, mean_only=24.0), mean) is False
+    assert conformal.grows(bent(0.1, 1.0, mean_only=25.0), mean) is True
+
+
+def test_a_loss_is_known_to_grow():
+    falling = losses.Loss("falling", lambda y, p: -abs(y - p), lambda y, p: 0.0)
+    assert conformal.grows(falling, np.arange(5.0)) is True
+    assert conformal.grows(lambda y, p: -np.abs(y - p), np.arange(5.0)) is False

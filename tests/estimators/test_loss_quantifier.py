@@ -28,7 +28,6 @@ from sklearn.model_selection import (
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aleator import LossQuantifier, losses
 from aleator.estimators import cross_fitting
@@ -45,13 +44,6 @@ def noisy(n=600, seed=0):
 
 
 X, y = noisy()
-
-
-@parametrize_with_checks(
-    [LossQuantifier(Ridge(), n_members=1), LossQuantifier(HistGradientBoostingRegressor(max_iter=20), **FAST)]
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 # ---------------------------------------------------------------- any regressor

@@ -10,7 +10,6 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import aleator
 from aleator import PairEnsemble, PairRegressor
@@ -21,13 +20,6 @@ from aleator.training import progress, strategies
 
 X, y = load_diabetes(return_X_y=True)
 QUICK = {"epochs": 12, "rescale": False}
-
-
-@parametrize_with_checks(
-    [PairRegressor(n_jobs=1), PairEnsemble(n_members=2, epochs=40, lam=0.5, rescale=False, n_jobs=1)]
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 # ---------------------------------------------------------------- what comes back
@@ -85,9 +77,9 @@ def test_several_outputs():
 @pytest.mark.parametrize("loss", ["squared", "absolute", "huber(1)"])
 def test_outputs_in_any_units_are_learned_together(loss):
     rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, size=(1000, 2))
+    x = rng.uniform(-1, 1, size=(500, 2))
     Y = np.column_stack([1000 * np.sin(3 * x[:, 0]), x[:, 1] ** 2, 1e-3 * x[:, 0] * x[:, 1]]) * (
-        1 + 0.01 * rng.normal(size=(1000, 3))
+        1 + 0.01 * rng.normal(size=(500, 3))
     )
     prediction = PairRegressor(loss=loss).fit(x, Y).predict(x)
     assert (1 - ((prediction - Y) ** 2).mean(axis=0) / Y.var(axis=0) > 0.9).all()
@@ -119,8 +111,8 @@ def test_scaling_the_target_scales_prediction_and_loss(loss, power, c):
 def test_scaling_the_inputs_changes_nothing(c, monkeypatch):
     """But for the folds, which follow from the values in a row."""
     monkeypatch.setattr(splits, "array_keys", lambda X, rows: np.arange(len(rows), dtype=np.uint64))
-    a = PairRegressor().fit(X, y).predict_uncertainty(X)
-    b = PairRegressor().fit(c * X, y).predict_uncertainty(c * X)
+    a = PairRegressor().fit(X[:150], y[:150]).predict_uncertainty(X)
+    b = PairRegressor().fit(c * X[:150], y[:150]).predict_uncertainty(c * X)
     np.testing.assert_allclose(b.prediction, a.prediction, rtol=1e-6)
     np.testing.assert_allclose(b.expected_loss, a.expected_loss, rtol=1e-6)
 
@@ -137,7 +129,7 @@ def test_shifting_the_target_shifts_the_prediction():
 )
 def test_rows_in_any_order_and_weights_as_repetitions(model):
     rng = np.random.default_rng(0)
-    w = rng.integers(0, 3, size=len(y))
+    w = rng.integers(0, 3, size=len(y)) * (np.arange(len(y)) < 200)
     repeated = rng.permutation(np.repeat(np.arange(len(y)), w))
     a = clone(model).fit(X, y, sample_weight=w)
     b = clone(model).fit(X[repeated], y[repeated])
@@ -155,9 +147,9 @@ def test_a_loss_in_original_units_means_what_it_says():
 
 def test_same_seed_same_bits_whatever_n_jobs():
     for model in (PairRegressor(), PairEnsemble(n_members=4, dropout=0.2, **QUICK), PairEnsemble(n_members=3)):
-        one = clone(model).set_params(n_jobs=1).fit(X[:150], y[:150])
-        for n_jobs in (2, 4, -1, None):
-            other = clone(model).set_params(n_jobs=n_jobs).fit(X[:150], y[:150])
+        one = clone(model).set_params(n_jobs=1).fit(X[:80], y[:80])
+        for n_jobs in (2, 5, -1, None):
+            other = clone(model).set_params(n_jobs=n_jobs).fit(X[:80], y[:80])
             assert other.params_.tobytes() == one.params_.tobytes()
             assert other.predict_loss(X[:50]).tobytes() == one.predict_loss(X[:50]).tobytes()
     assert not np.array_equal(PairRegressor(random_state=1, **QUICK).fit(X[:150], y[:150]).params_, PairRegressor(**QUICK).fit(X[:150], y[:150]).params_)  # fmt: skip
@@ -165,7 +157,9 @@ def test_same_seed_same_bits_whatever_n_jobs():
 
 @pytest.mark.parametrize("settings", [{}, QUICK, {"early_stopping": True}], ids=["cv", "epochs", "stopping"])
 def test_an_ensemble_of_one_is_the_member(settings):
-    one, pair = PairEnsemble(n_members=1, **settings).fit(X, y), PairRegressor(**settings).fit(X, y)
+    rows = slice(None, 200)
+    one = PairEnsemble(n_members=1, **settings).fit(X[rows], y[rows])
+    pair = PairRegressor(**settings).fit(X[rows], y[rows])
     assert one.params_.tobytes() == pair.params_.tobytes()
     assert one.predict_loss(X).tobytes() == pair.predict_loss(X).tobytes()
     more = PairEnsemble(n_members=3, **QUICK).fit(X, y)
@@ -271,7 +265,7 @@ def test_a_falling_lam_does_not_fool_the_search_for_the_number_of_epochs(setting
         {"l2": 0.0},
         {"coupling": "softplus"},
         {"batch_size": 100_000},
-        {"batch_size": 1},
+        {"batch_size": 1, "epochs": 60},
     ],
     ids=str,
 )
@@ -338,7 +332,7 @@ def test_verbose_shows_progress(capsys, monkeypatch):
     monkeypatch.setattr(progress, "progress_bar", recorded)
     PairEnsemble(n_members=3, verbose=True, **QUICK).fit(X, y)
     assert bars == [{"show": True, "title": "training", "total": 36, "done": 36}]
-    PairRegressor(verbose=True).fit(X, y)
+    PairRegressor(verbose=True).fit(X[:100], y[:100])
     assert [bar["title"] for bar in bars[1:]] == 2 * [
         "choosing the number of epochs",
         "training",
@@ -352,7 +346,7 @@ def test_verbose_shows_progress(capsys, monkeypatch):
 
 
 def test_with_scikit_learn_tools():
-    assert cross_val_score(PairRegressor(), X, y, cv=3).mean() > 0.4
+    assert cross_val_score(PairRegressor(epochs=60), X, y, cv=3).mean() > 0.4
     search = GridSearchCV(PairRegressor(**QUICK), {"lam": [0.1, 1.0], "hidden": [(10,), (20,)]}, cv=2).fit(X, y)
     assert search.best_estimator_.predict_loss(X).shape == (442,)
     pipeline = make_pipeline(StandardScaler(), PairEnsemble(n_members=2, **QUICK)).fit(X, y)
@@ -382,7 +376,7 @@ def test_frames_and_float32():
     "model", [PairRegressor(), PairEnsemble(n_members=2, loss="absolute", **QUICK)], ids=["pair", "ensemble"]
 )
 def test_pickle(model):
-    model = clone(model).fit(X, y)
+    model = clone(model).fit(X[:100], y[:100])
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_loss(X), model.predict_loss(X))
 

@@ -50,6 +50,8 @@ from aleator.losses import Loss, huber
 from aleator.model_files import file_format
 from quick_models import QUICK
 
+pytestmark = pytest.mark.usefixtures("short_training")
+
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 
 

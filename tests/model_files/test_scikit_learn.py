@@ -60,6 +60,8 @@ from aleator.model_files.object_records import UnstorableError, flattened, neste
 from aleator.model_files.schema import Array
 from aleator.model_files.scikit_learn import KINDS, rebuilt, record
 
+pytestmark = pytest.mark.usefixtures("short_training")
+
 rng = np.random.default_rng(0)
 N = 150
 X = rng.normal(size=(N, 4))

@@ -26,6 +26,8 @@ from aleator.registry import MODELS
 from aleator.torch import JointLoss, Pair, Quantifier, fit_ensemble, fit_pair
 from quick_models import QUICK, SEVERAL
 
+pytestmark = pytest.mark.usefixtures("short_training")
+
 rng = np.random.default_rng(0)
 CENTRE, SPREAD = np.array([0, 0, 1e4, 0]), np.array([1, 10, 100, 1])
 X = CENTRE + SPREAD * rng.normal(size=(250, 4))

@@ -9,6 +9,8 @@ from aleator.baselines import PlainRegressor, SVGDRegressor
 from aleator.engine import DivergenceError
 from aleator.losses import Loss
 
+pytestmark = pytest.mark.usefixtures("short_training")
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
 y = X[:, 0] + 0.1 * RNG.normal(size=60)

@@ -19,6 +19,8 @@ from aleator.tabular.formatting import formatted
 from aleator.tabular.importance import dependence, strongest
 from aleator.tabular.io import opened
 
+pytestmark = pytest.mark.usefixtures("short_training")
+
 CHROMIUM = next(
     (path for name in (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome") if name
      for path in [shutil.which(name)] if path), None
