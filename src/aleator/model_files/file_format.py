@@ -1,6 +1,6 @@
-"""Model files: named arrays and plain facts, nothing that can run, and a checksum over all of it.
+"""Model files: named arrays, plain values and a checksum; no code.
 
-A file is a safetensors file. Its metadata holds a JSON text of facts and the SHA-256 of that text and of every array;
+A file is a safetensors file. Its metadata holds a JSON text of values and the SHA-256 of that text and of every array;
 safetensors itself notices neither a flipped bit nor a cut weight. Reading a file executes nothing that is in it.
 
 The size of a file, its number of arrays and their shapes are checked from its header before the rest is read. Its
@@ -33,7 +33,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a file may take at most: its bytes, the bytes of its header, which has all facts, and its arrays."""
+    """Upper limits: bytes of the file, bytes of its header, number of arrays."""
 
     bytes: int = 2**32
     header: int = 100_000_000  # as safetensors has it
@@ -43,7 +43,7 @@ class Limits:
 def write(
     path: str | PathLike[str], facts: dict[str, Any], arrays: Arrays, what: str = "model file", key: bytes | None = None
 ) -> None:
-    """Write the file whole or not at all; `what` it is, for messages. With a secret `key` it is signed."""
+    """Write the file atomically; `what` names it in messages. With a secret `key` it is signed."""
     arrays = {name: np.asarray(values, order="C") for name, values in arrays.items()}
     text = json.dumps({"format": FORMAT, **facts}, sort_keys=True, allow_nan=False)
     digest = _digest(text, arrays)
@@ -57,7 +57,7 @@ def write(
 def read(
     path: str | PathLike[str], limits: Limits | None = None, key: bytes | None = None
 ) -> tuple[dict[str, Any], Arrays]:
-    """The facts and arrays of a file; a ValueError says what is wrong with it.
+    """Read the values and arrays of a file; a ValueError says what is wrong with it.
 
     With a `key` the file must have been signed with it.
     """

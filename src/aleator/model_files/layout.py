@@ -1,4 +1,4 @@
-"""What the file of each estimator of aleator's holds: a table of values and a table of arrays.
+"""The content of each kind of model file: a table of values and a table of arrays.
 
 The code that writes files, the code that reads them and the documentation (`docs/model-files.md`) share these tables.
 Names in shapes stand for sizes that must agree within a file: *outputs* M; *losses* Q, which is M if every output has a
@@ -14,7 +14,7 @@ from aleator.engine.kernels import FARTHEST
 from aleator.model_files.schema import Array, Sizes, Value, check_arrays, check_values, count
 
 LARGEST = 1e300
-WEIGHT = 1e8  # beyond which products of weights are no numbers of float32
+WEIGHT = 1e8  # larger weights would overflow float32 in products
 
 
 def _floats(*shape: int | str, about: str, **limits: Any) -> Array:
@@ -30,7 +30,7 @@ class Layout:
     arrays: Mapping[str, Array]
 
     def extended(self, about: str, values: Mapping[str, Value], arrays: Mapping[str, Array]) -> "Layout":
-        """All of this one, and more."""
+        """A layout with the entries of this one and further ones."""
         return Layout(about, {**self.values, **values}, {**self.arrays, **arrays})
 
     def check_values(self, facts: Mapping[str, Any]) -> None:

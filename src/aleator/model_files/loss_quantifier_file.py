@@ -1,9 +1,8 @@
 """A LossQuantifier as a model file: the quantifiers and their view of the table, and the regressor where that is safe.
 
-A fitted regressor can be anything, and most ways of writing it down execute code when read. The file holds it if it is
-one of those that `third_party.py` lists. Otherwise the regressor stays where its owner keeps it, and goes to
-`load(path, estimator=...)`; the file remembers what it predicts at a few made-up rows, so that another one is not taken
-for it.
+A fitted regressor can be any object, and most file formats for it execute code when read. The file holds the
+regressor if `third_party.py` lists its type. Otherwise the user stores it and passes it to `load(path, estimator=...)`; the file has
+its predictions for a few made-up rows, so that another regressor is refused.
 """
 
 import warnings
@@ -31,7 +30,7 @@ from aleator.preprocessing.table_encoder import TableEncoder
 from aleator.preprocessing.validation import regressor_predictions
 from aleator.training.loss_network import LossNetworks
 
-_PROBES = np.array([[-1.0], [0.0], [1.0]])  # spreads from the mean of each column
+_PROBES = np.array([[-1.0], [0.0], [1.0]])  # distances of made-up rows from the mean of each column, in spreads
 
 
 def pack_given(model: Any) -> tuple[Facts, Arrays]:
@@ -101,13 +100,13 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
 
 
 def _probes(model: Any) -> Arrays:
-    """What the regressor predicts at made-up rows, where it does: in tables of numbers that are not codes."""
+    """Predictions of the regressor at made-up rows, for tables of numbers that are not codes."""
     rows = _probe_rows(model)
     if rows is None:
         return {}
     try:
         return {"probes": regressor_predictions(model.estimator_, rows, len(_PROBES), model.n_outputs_)}
-    except Exception:  # a row that never was may be refused in any way
+    except Exception:  # a regressor may refuse made-up rows with any error
         return {}
 
 

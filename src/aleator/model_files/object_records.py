@@ -1,7 +1,7 @@
-"""Objects as records: a type, its parameters, and what it learned, as plain values and arrays without any code.
+"""Objects as records: type, parameters and fitted values, as plain values and arrays.
 
 A record of an estimator of scikit-learn's becomes JSON and named arrays (`flattened`), and is read back from them
-(`nested`). Nothing here knows an estimator; `scikit_learn/` knows which there are, and what each must hold.
+(`nested`). This file knows no estimator; `scikit_learn/` lists them, and what each must hold.
 """
 
 from collections import UserList

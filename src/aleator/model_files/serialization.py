@@ -1,4 +1,4 @@
-"""Estimators as model files, and back: what every estimator has, and what those made of networks have beside it."""
+"""Estimators as model files, and back: what all estimators share, and what those made of networks add."""
 
 import numbers
 from importlib.metadata import version
@@ -34,7 +34,7 @@ def save(model: Any, path: str | PathLike[str], key: bytes | None = None) -> Non
 
 
 def packed(model: Any) -> tuple[Facts, Arrays]:
-    """A fitted estimator as the facts and arrays of a file."""
+    """A fitted estimator as values and arrays."""
     facts, arrays = model._packed()
     facts = {"kind": type(model).__name__, "written_by": _versions(), **facts}
     sizes: Sizes = {"outputs": model.n_outputs_, "losses": len(model.loss_scale_)}

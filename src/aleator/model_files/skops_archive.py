@@ -30,7 +30,7 @@ def read(content: bytes, others: Mapping[str, type] | None = None) -> Any:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             shell = _Reader(archive, len(content), dict(others or {})).object(_schema(archive, len(content)), 0)
         return scikit_learn.rebuilt(nested(*flattened(scikit_learn.record(shell))))
-    except Exception as error:  # whatever an attribute that is missing or of another type may cause
+    except Exception as error:  # missing or wrong attributes raise errors of many types
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise ValueError(f"the regressor or the encoder in the file cannot be read: {reason}") from None
 
@@ -52,7 +52,7 @@ class _Tree:
 
 
 class _Unread:
-    """The place of something that is not needed, such as a random number generator."""
+    """A placeholder for an object that is not needed, such as a random number generator."""
 
 
 class _Reader:

@@ -1,4 +1,4 @@
-"""A `TableEncoder` as values and arrays for a model file: names and numbers, nothing that can run."""
+"""A `TableEncoder` as values and arrays for a model file: names and numbers only."""
 
 from typing import Any
 

@@ -6,7 +6,7 @@
 | estimators of scikit-learn's that `model_files.scikit_learn` lists | values and arrays, each of them checked |
 | CatBoost, LightGBM, XGBoost | their own format |
 
-Everything else, such as functions and classes of the user's, a file cannot hold without executing it when it is read.
+A file cannot hold anything else, such as custom functions and classes: reading it would execute code.
 Reading the first two forms executes nothing from the file, and compiled code only sees arrays that were checked. The
 boosters' parsers are C++ code of their makers: do not load a booster from a source whose programs you would not run.
 """
@@ -49,7 +49,7 @@ def pack(thing: Any) -> tuple[Facts, Arrays] | None:
 
 
 def unpack(facts: Facts, arrays: Arrays) -> Any:
-    """What `pack` packed, but for estimators of aleator's, which `serialization.made` makes."""
+    """Rebuild what `pack` packed, except estimators of aleator, which `serialization.made` rebuilds."""
     form = facts["form"]
     if form == "table":
         return unpack_table_encoder(facts, arrays)
@@ -66,7 +66,7 @@ def unpack(facts: Facts, arrays: Arrays) -> Any:
         return BOOSTERS[form][1](content.tobytes())
     except ImportError as error:
         raise ImportError(f"the file holds a model of {form}, which is not installed.") from error
-    except Exception as error:  # whatever a parser of theirs may raise
+    except Exception as error:  # parsers raise errors of many types
         reason = str(error).strip().split("\n")[0][:200]
         raise ValueError(f"the regressor in the file cannot be read: {reason}.") from error
 

@@ -1,7 +1,7 @@
 """Decision trees as columns of numbers, and back: many trees side by side, each node checked.
 
-Compiled code walks a tree without looking where it goes, so a tree is rebuilt only if every node but the root has one
-parent, which stands before it, and every split is at a column that exists.
+Compiled code follows the links of a tree unchecked, so a tree is rebuilt only if every node but the root has exactly
+one parent, which precedes it, and every split uses an existing column.
 """
 
 from typing import Any

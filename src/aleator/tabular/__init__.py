@@ -1,4 +1,4 @@
-"""What the command does with a table: fit a model to it, judge it, find out what makes it uncertain, predict others."""
+"""Models of tables in files: fit, evaluate, explain and predict, as the command does."""
 
 from aleator.tabular.evaluation import Evaluation, evaluate
 from aleator.tabular.fitting import Fitted, Request, fit

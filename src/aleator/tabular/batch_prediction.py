@@ -1,4 +1,4 @@
-"""Predicting a table of any length: some rows at a time, written as they come."""
+"""Predict a table of any length, block by block."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from aleator.tabular.io import Source, writing
 from aleator.tabular.table_model import ANSWERS, TableModel
 from aleator.tabular.unseen_values import UnseenValues
 
-WORST = 5  # rows to look at
+WORST = 5  # number of least certain rows to report
 
 
 @dataclass
 class Predicted:
-    """What was predicted: how many rows, their mean expected loss and trust, the least certain, and what was new."""
+    """A summary: number of rows, mean expected loss and trust, the least certain rows, unseen values."""
 
     rows: int = 0
     expected_loss: float = 0.0
@@ -26,7 +26,7 @@ class Predicted:
     unseen: UnseenValues | None = None
 
     def facts(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The summary as JSON."""
         return {
             "rows": self.rows,
             "mean_expected_loss": self.expected_loss,
@@ -38,7 +38,7 @@ class Predicted:
 def predict(
     model: TableModel, source: Source, place: Path, coverage: float, prefix: str, say: Callable[[str], None]
 ) -> Predicted:
-    """Write the table to `place` with the model's answers behind its columns."""
+    """Write the table to `place` with the model's answers as further columns."""
     model.schema.check(source)
     names = [f"{prefix}{name}" for name in ANSWERS]
     done = Predicted(unseen=model.unseen_values())

@@ -1,4 +1,4 @@
-"""How good a model is on rows with a known target: its error, what refusing saves, whether its uncertainty is true."""
+"""How good a model is on rows with a known target: its error, the gain from refusing rows, the scale of its losses."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,15 +19,15 @@ Floats = NDArray[np.float64]
 REFUSED = (0.1, 0.2, 0.5)
 COVERAGE = 0.9
 BINS = 8
-BEYOND = 2.0  # times the largest loss of the rows learned from is still plausible
+BEYOND = 2.0  # a test loss is plausible up to this multiple of the largest plausible training loss
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Rows of a table, their targets `y`, and what a model says of them.
+    """Rows of a table, their targets `y`, and the model's answers.
 
-    `constant` is the one value that would have been best for all of the rows that the model learned from; `learned` is
-    how many of these rows are equal to one of those; `largest` is the largest loss it found plausible when it learned.
+    `constant` is the best constant prediction for the training rows, `learned` the number of these rows that are copies
+    of training rows, and `largest` the largest plausible training loss.
     """
 
     frame: pd.DataFrame
@@ -42,12 +42,12 @@ class Evaluation:
 
     @property
     def loss(self) -> Loss | Cost:
-        """What a wrong prediction costs."""
+        """The loss of the model."""
         return self.prediction.loss
 
     @property
     def error_name(self) -> str:
-        """What the error is called: RMSE, MAE, or the mean of another loss."""
+        """Name of the error: RMSE, MAE, or the mean of another loss."""
         return {"squared": "RMSE", "absolute": "MAE"}.get(self.loss.name, f"mean {self.loss.name} loss")
 
     @property
@@ -68,7 +68,7 @@ class Evaluation:
         return np.minimum(self.prediction.expected_loss, BEYOND * self.largest)
 
     def in_units(self, loss: Any) -> Any:
-        """A mean loss as an error: in the units of the target where that can be (the root of a squared loss)."""
+        """A mean loss as an error, in the units of the target where possible (the root of a squared loss)."""
         return np.sqrt(loss) if losses.is_squared(self.loss) else loss
 
     def curve(self) -> Floats:
@@ -89,12 +89,12 @@ class Evaluation:
 
     @property
     def loss_ratio(self) -> float:
-        """Mean expected over mean realised loss, both without what is implausible."""
+        """Mean expected over mean realised loss, both clipped to plausible values."""
         expected, realised = float(np.mean(self.credible_expected)), float(np.mean(self.credible))
         return expected / realised if realised > 0 else np.inf if expected > 0 else 1.0
 
     def measures(self) -> dict[str, Any]:
-        """All of it as numbers."""
+        """All measures as numbers."""
         curve = self.curve()
         baseline = self.in_units(np.mean(self.loss(self.y, np.full_like(self.y, self.constant))))
         return {
@@ -118,12 +118,12 @@ class Evaluation:
 
 
 def refused(share: float, n_rows: int) -> int:
-    """How many rows a share is; one is left at least."""
+    """The number of rows in a share; at least one row remains."""
     return min(round(share * n_rows), n_rows - 1)
 
 
 def evaluate(model: TableModel, frame: pd.DataFrame, y: Floats) -> Evaluation:
-    """What the model says of rows, beside what is true of them."""
+    """Predict rows with known targets."""
     prediction = model.estimator.predict_uncertainty(frame)
     lower, upper = model.estimator.interval_of(prediction, COVERAGE)
     constant, learned = float(model.card["constant"]), model.learned_from(frame, y)
@@ -155,7 +155,7 @@ def of_table(model: TableModel, source: Source) -> tuple[Evaluation, int]:
 
 
 def best_constant(loss: Loss | Cost, y: Floats) -> float:
-    """The prediction of someone who knows targets and no column: the one of a thousand of them with the least loss."""
+    """The best constant prediction: of up to a thousand targets, the one with the smallest mean loss."""
     if losses.is_squared(loss):
         return float(np.mean(y))
     tried = np.unique(np.quantile(y, np.linspace(0, 1, 1001)))

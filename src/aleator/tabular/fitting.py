@@ -1,4 +1,4 @@
-"""From a table in a file to a model that was judged on rows it has not seen."""
+"""Fit a model to a table in a file, and evaluate it on test rows."""
 
 import time
 from collections.abc import Callable
@@ -36,18 +36,18 @@ MODELS = {
     "boosting": "gradient boosting, and networks that learned its errors",
     "forest": "a random forest, and networks that learned its errors",
 }
-COMPARED = ["ensemble", "boosting", "forest"]  # by model "auto"; a pair alone is an ensemble of one
+COMPARED = ["ensemble", "boosting", "forest"]  # by model "auto"; a single pair is an ensemble of one
 FEWEST_ROWS = 20
 FEWEST_DISTINCT = 9  # for intervals of 90 %
-LARGEST = 1e100  # of the target: its square must be a number too
-MOST_FOR_FOREST = 50_000  # rows; beyond, a forest is too slow and too large to be compared
-MOST_FINGERPRINTS = 1_000_000  # of training rows that are kept
-SEEN_AT_MOST = 20_000  # training rows to learn the spread of the expected losses from
+LARGEST = 1e100  # largest absolute target: its square must be finite too
+MOST_FOR_FOREST = 50_000  # largest number of rows for which a forest is compared; beyond, it is too slow and too large
+MOST_FINGERPRINTS = 1_000_000  # number of training rows whose fingerprints are kept
+SEEN_AT_MOST = 20_000  # number of training rows from which the distribution of expected losses is taken
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for; `source` is the table, `test` another to judge the model on, in place of a part of it."""
+    """What to fit. `source` is the table; `test` is another table for the evaluation, in place of a part of it."""
 
     source: Source
     target: str
@@ -76,7 +76,7 @@ class Fitted:
 
 
 def fit(request: Request, say: Say = lambda text: None) -> Fitted:
-    """Read the table, fit a model to a part of it, evaluate it on the rest; `say` is called with each step."""
+    """Read the table, fit a model to a part of it, and evaluate it on the rest. `say` is called at each step."""
     began = time.perf_counter()
     losses.get(request.loss)
     say("reading")
@@ -139,7 +139,7 @@ def fit(request: Request, say: Say = lambda text: None) -> Fitted:
 
 
 def read(request: Request) -> tuple[Schema, pd.DataFrame, int]:
-    """The kinds of its columns, its rows with a target, and how many there are with the others."""
+    """Schema, rows with a target, and the number of all rows."""
     for name in (request.target, request.group):
         if name in request.exclude:
             raise ValueError(f"column {name!r} is to be excluded, and is asked for as well.")
@@ -177,7 +177,7 @@ def read(request: Request) -> tuple[Schema, pd.DataFrame, int]:
 
 
 def _parts(request: Request, schema: Schema, data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows to learn from and rows to judge by; groups stay together."""
+    """Training rows and test rows; groups stay together."""
     if request.test is not None:
         columns = schema.of(name for name in schema.names if name != request.group)
         columns.check(request.test)
@@ -212,7 +212,7 @@ def _check_target(request: Request, y: "pd.Series[float]") -> None:
 
 
 def candidate(name: str, request: Request, n_rows: int) -> Any:
-    """A model that is not yet fitted, by its name."""
+    """An unfitted model, by its name."""
     if name not in MODELS:
         raise ValueError(f"unknown model {name!r}{suggestion(name, [*MODELS, 'auto'])}")
     given: dict[str, Any] = {"loss": request.loss, "random_state": request.seed}
@@ -223,13 +223,13 @@ def candidate(name: str, request: Request, n_rows: int) -> Any:
     if name == "ensemble":
         return PairEnsemble(**given, encoder=TableEncoder())
     regressor = _boosting(request) if name == "boosting" else _forest(request)
-    # out-of-fold losses are those of a regressor with fewer rows: with few of them take more folds
+    # out-of-fold losses are those of a regressor with fewer rows, so small tables get more folds
     folds = 20 if n_rows < 500 else 10 if n_rows < 2000 else splits.FOLDS
     return LossQuantifier(make_pipeline(TableEncoder(), regressor), cv=min(folds, n_rows // 2), **given)
 
 
 def _boosting(request: Request) -> Any:
-    """Trained with the loss that is asked for, where it has it."""
+    """Gradient boosting, trained with the requested loss where scikit-learn has it."""
     name, _, parameter = request.loss.partition("(")
     known = {"squared": {"loss": "squared_error"}, "absolute": {"loss": "absolute_error"}}
     if name == "pinball":
@@ -238,7 +238,7 @@ def _boosting(request: Request) -> Any:
 
 
 def _forest(request: Request) -> Any:
-    """On a standardised target: scikit-learn's trees take variances below 1e-16 for none."""
+    """A forest on a standardised target: scikit-learn's trees treat variances below 1e-16 as zero."""
     forest = RandomForestRegressor(100, min_samples_leaf=2, random_state=request.seed)
     return TransformedTargetRegressor(forest, transformer=StandardScaler(), check_inverse=False)
 
@@ -267,7 +267,7 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
         if isinstance(model, LossQuantifier):
             model.set_params(
                 cv=min(model.cv, splits.FOLDS)
-            )  # as many as the ensemble holds out: all learn from as many rows
+            )  # as many as the ensemble has, so that all models learn from equally many rows
         models[name] = _fitted(model, X, y, groups)
         judged = models[name].out_of_fold_
         curve = metrics.rejection_curve(judged["loss"], 0.0 * judged["loss"], judged["expected_loss"], "mae")

@@ -1,4 +1,4 @@
-"""Numbers and cells for people."""
+"""Numbers and cells formatted for people."""
 
 import math
 from datetime import datetime
@@ -8,7 +8,7 @@ import pandas as pd
 
 
 def formatted(value: Any) -> str:
-    """A number with three or four digits that count: 0.0123, 2.40, 56,040; anything else as it is written."""
+    """A number with three or four significant digits: 0.0123, 2.40, 56,040; anything else as it is."""
     if value is None or value is pd.NaT or (isinstance(value, float) and value != value):
         return "(missing)"
     if isinstance(value, datetime):
@@ -24,24 +24,24 @@ def formatted(value: Any) -> str:
 
 
 def cell(value: Any) -> str:
-    """A cell of the user's: a number as it is written in a table, where a year is not 1,984."""
+    """A cell of the user's table: numbers without thousands separators, so that a year is not 1,984."""
     if isinstance(value, float) and value == value and abs(value) < 1e15:
         return f"{value:.0f}" if value == int(value) else f"{value:.6g}"
     return formatted(value)
 
 
 def shortened(name: str, longest: int = 40) -> str:
-    """A name that is not too long for a picture."""
+    """A name, shortened to fit into a figure."""
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
 def isolated(name: str) -> str:
-    """A name within a sentence, whichever way it is written: it cannot turn the rest around."""
+    """A name with its writing direction isolated, so that it cannot reorder the sentence around it."""
     return f"\u2068{name}\u2069"
 
 
 def plain(facts: Any) -> Any:
-    """Facts as JSON has them: what is not a finite number is null."""
+    """Values as strict JSON: numbers that are not finite become null."""
     if isinstance(facts, dict):
         return {str(name): plain(value) for name, value in facts.items()}
     if isinstance(facts, (list, tuple)):
@@ -52,5 +52,5 @@ def plain(facts: Any) -> Any:
 
 
 def percent(share: float) -> str:
-    """A share as people say it."""
+    """A share as a percentage."""
     return f"{100 * share:.0f} %"

@@ -1,7 +1,7 @@
 """Which columns make predictions uncertain, and where.
 
-A column counts for as much as the expected loss changes when its cells are shuffled among the rows. Where it counts is
-its partial dependence: the mean expected loss if all rows had the same value there, for several values.
+The importance of a column is the mean change of the expected loss when its cells are shuffled among the rows. Its
+partial dependence is the mean expected loss if all rows had the same value in that column, for several values.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from aleator.tabular.table_model import TableModel
 
 Floats = NDArray[np.float64]
 
-SAMPLE = 400  # rows that are shuffled
+SAMPLE = 400  # number of rows that are shuffled
 REPEATS = 3
-MOST_COLUMNS = 300  # beyond, shuffling them one by one takes too long
-POINTS = 15  # of a partial dependence
-LEVELS = 40  # of a category, those that most rows have
+MOST_COLUMNS = 300  # largest number of columns; beyond, shuffling takes too long
+POINTS = 15  # number of values of a partial dependence
+LEVELS = 40  # number of categories, the most frequent ones
 ROWS_MOVED = 150
 
 
@@ -87,7 +87,7 @@ def dependence(model: TableModel, frame: pd.DataFrame, column: str, seed: int = 
 
 
 def _with(frame: pd.DataFrame, name: Any, cells: Any) -> pd.DataFrame:
-    """The frame with other cells in a column; `assign` cannot, for a column named self."""
+    """The frame with other cells in one column (`assign` fails for a column named self)."""
     changed = frame.copy()
     changed[name] = cells
     return changed

@@ -1,4 +1,4 @@
-"""What is in a model file, without making the model of it."""
+"""The content of a model file, without building the model."""
 
 from os import PathLike
 from pathlib import Path

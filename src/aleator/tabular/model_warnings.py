@@ -16,14 +16,14 @@ Floats = NDArray[np.float64]
 
 FEW_ROWS = 200
 FEW_TEST_ROWS = 50
-COPIES = 0.05  # of the rows judged by, equal to one learned from
+COPIES = 0.05  # share of test rows that are copies of training rows
 TOO_ALIKE = 0.999  # rank correlation of a column with the target
-RATIO = (0.75, 1.33)  # of expected and real loss that is still called true
+RATIO = (0.75, 1.33)  # ratio of expected to real loss that still counts as right
 COVERAGE = (0.84, 0.97)  # of 90 % intervals
-FAILS = 4.0  # times what is expected is lost with a model that is not to be used,
-DOUBT = 4.0  # if it is by so many standard errors
-CHANCE = 2.0  # standard errors of the mean loss are a difference that chance makes
-DECIDE = 0.2  # of the sum of all losses, beyond what is plausible, is worth a warning
+FAILS = 4.0  # a model is unreliable if its loss is this multiple of the expected loss,
+DOUBT = 4.0  # by at least this many standard errors
+CHANCE = 2.0  # differences of up to this many standard errors are attributed to sampling
+DECIDE = 0.2  # share of the sum of all losses; more than this from implausible losses gives a warning
 SHOWN_ROWS = 3
 
 
@@ -32,7 +32,7 @@ class UnreliableError(ArithmeticError):
 
 
 def warnings_of(X: pd.DataFrame, y: Floats, target: str, judged: Evaluation | None, estimator: Any = None) -> list[str]:
-    """What someone who relies on the model should know."""
+    """Warnings about the table and the model."""
     message = checked(estimator, X)
     found = [message] if message else []
     if len(y) < FEW_ROWS:
@@ -45,7 +45,7 @@ def warnings_of(X: pd.DataFrame, y: Floats, target: str, judged: Evaluation | No
 
 
 def checked(estimator: Any, X: pd.DataFrame) -> str:
-    """What the check of the expected loss on held-out rows of X found, by their numbers in the file; "" if nothing."""
+    """The message of the model's own check, with row numbers of the file; "" if it passed."""
     check = getattr(estimator, "check_", None)
     if check is None:
         return ""
@@ -60,7 +60,7 @@ def without_target(n: int, target: str) -> list[str]:
 
 
 def judged_warnings(judged: Evaluation) -> list[str]:
-    """What follows from the rows it was judged by."""
+    """Warnings that follow from the test rows."""
     measures = judged.measures()
     found = _outliers(judged)
     found += [] if verdict(measures).tone == "good" else [verdict(measures).text]
@@ -91,7 +91,7 @@ def _outliers(judged: Evaluation) -> list[str]:
 
 
 def refuse_unreliable(judged: Evaluation | None) -> None:
-    """An error for a model that expects far less than the real loss, beyond doubt."""
+    """Raise an error if the model expects significantly and far less than the real loss."""
     if judged is None or len(judged.y) < FEW_TEST_ROWS:
         return
     missed = judged.realised - judged.prediction.expected_loss
@@ -109,7 +109,7 @@ def refuse_unreliable(judged: Evaluation | None) -> None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the uncertainty that a model states is true: in a word, in what tone, and in a sentence or two."""
+    """Whether the expected losses are right: a word, a tone, and a sentence or two."""
 
     badge: str
     tone: str
@@ -117,7 +117,7 @@ class Verdict:
 
 
 def verdict(measures: dict[str, Any]) -> Verdict:
-    """By expected over real loss, and by how many true values 90 % intervals contain."""
+    """Judge by expected over real loss and by the coverage of 90 % intervals."""
     n, ratio, covered = measures["rows"], measures["loss_ratio"], measures["coverage_90"]
     holds = f"Of its 90 % intervals, {percent(covered)} contain the true value."
     says = f"On average the losses it expects are {ratio:.2f} times the real ones. {holds}"
@@ -138,7 +138,7 @@ def verdict(measures: dict[str, Any]) -> Verdict:
 
 def _may_be_chance(measures: dict[str, Any]) -> bool:
     """Whether mean expected and mean real loss are within the standard error of the latter, or nearly so."""
-    if "credible_loss_error" not in measures:  # of a model made before it was there
+    if "credible_loss_error" not in measures:  # files of earlier versions lack it
         return False
     expected = measures.get("credible_expected_loss", measures["expected_loss"])
     apart = abs(expected - measures["credible_loss"])
@@ -146,7 +146,7 @@ def _may_be_chance(measures: dict[str, Any]) -> bool:
 
 
 def _implausible(name: str, column: "pd.Series[Any]") -> list[str]:
-    """Cells that count as missing because they are far beyond all others."""
+    """Warnings about cells that count as missing because they are far beyond all others."""
     if column.dtype.kind != "f":
         return []
     values = column.dropna().to_numpy(np.float64)
@@ -159,7 +159,7 @@ def _implausible(name: str, column: "pd.Series[Any]") -> list[str]:
 
 
 def _suspect(name: str, column: "pd.Series[Any]", y: Floats, target: str) -> list[str]:
-    """Leaks: a column that is the target under another name, or the number of the row."""
+    """Warnings about leaks: a column that copies the target, or the number of the row."""
     if column.dtype.kind != "f":
         return []
     values = column.to_numpy(np.float64)
@@ -168,7 +168,7 @@ def _suspect(name: str, column: "pd.Series[Any]", y: Floats, target: str) -> lis
         return []
     if np.array_equal(values[present], y[present]):
         return [f"Column {name!r} equals {target!r}: if it is not known for new rows, exclude it."]
-    if present.all() and np.ptp(values - column.index.to_numpy(np.float64)) == 0:  # the index are numbers of rows
+    if present.all() and np.ptp(values - column.index.to_numpy(np.float64)) == 0:  # the index holds row numbers
         return [f"Column {name!r} counts the rows: unless their order means something, exclude it."]
     ranks, ranks_y = rankdata(values[present]), rankdata(y[present])
     if np.ptp(ranks) == 0 or np.ptp(ranks_y) == 0:

@@ -1,4 +1,4 @@
-"""A model that knows the table it was made for: an estimator, what its columns hold, and how its losses are spread."""
+"""An estimator together with the schema of its table and the distribution of its expected losses."""
 
 import math
 from dataclasses import dataclass, field
@@ -45,9 +45,9 @@ class TableModel:
         return self.schema.read(source)
 
     def answers(self, frame: pd.DataFrame, coverage: float = 0.9) -> dict[str, Floats]:
-        """The columns that are added to each row, by the names in ANSWERS."""
+        """The columns that are added to each row, by the names in `ANSWERS`."""
         prediction = self.estimator.predict_uncertainty(frame)
-        unknown = np.full(len(prediction.prediction), np.nan)  # of an estimator whose fit held nothing out
+        unknown = np.full(len(prediction.prediction), np.nan)  # if the estimator's fit held no rows out
         lower, upper = (
             self.estimator.interval_of(prediction, coverage) if hasattr(self.estimator, "scores_") else (unknown,) * 2
         )
@@ -63,21 +63,21 @@ class TableModel:
         return dict(zip(ANSWERS, values, strict=True))
 
     def unseen_values(self) -> UnseenValues:
-        """Counts values in tables that the model has not seen."""
+        """A counter of values that the model has not seen."""
         return UnseenValues(self.seen, getattr(self.estimator, "encoder_", None))
 
     def cautions(self) -> list[str]:
-        """What its own check found when it was made, if anything."""
+        """Warnings that the model's own check gave when it was fitted."""
         found = str(self.card.get("check", ""))
         return [f"About the model: {found}"] if found else []
 
     def learned_from(self, frame: pd.DataFrame, y: Floats) -> int:
-        """How many rows are equal to rows the model learned from."""
+        """The number of rows that are equal to training rows."""
         return int(np.isin(fingerprints(frame, y), self.rows).sum())
 
     def trust(self, prediction: Prediction) -> Floats:
         """The share of training rows with a larger expected loss: 1 for the smallest expected loss of all."""
-        if not len(self.losses):  # not known of an estimator that was saved by itself
+        if not len(self.losses):  # not known if the estimator was saved on its own
             return np.full(len(prediction.prediction), np.nan)
         above = len(self.losses) - np.searchsorted(self.losses, prediction.expected_loss, side="right")
         return np.asarray(above / len(self.losses))
@@ -100,7 +100,7 @@ class TableModel:
 
     @classmethod
     def load(cls, path: str | PathLike[str], key: bytes | None = None) -> "TableModel":
-        """Read a file; an estimator that was saved by itself is taken for a table of numbers with its columns."""
+        """Read a file. An estimator that was saved on its own gets a schema of numeric columns."""
         facts, arrays = file_format.read(path, key=key)
         estimator = serialization.restored(path, facts, arrays, registry.MODELS)
         table = facts.get("table")
@@ -155,7 +155,7 @@ def _check_table(path: str | PathLike[str], table: dict[str, Any], arrays: dict[
 
 
 def _card(card: Any) -> dict[str, Any]:
-    """What a file says about how its model was made, if it is what the command writes there."""
+    """The model card in a file, if it has the form that the command writes."""
     measures, versions = card.get("measures") or {}, card.get("versions") or {}
     numbers = [card["constant"], *(value for value in measures.values() if isinstance(value, float))]
     texts = [card.get("check", ""), *card.get("excluded", []), *versions, *versions.values()]
@@ -165,7 +165,7 @@ def _card(card: Any) -> dict[str, Any]:
 
 
 def fingerprints(frame: pd.DataFrame, y: Floats) -> NDArray[np.uint64]:
-    """A number for each row with its target, the same for equal rows."""
+    """A 64-bit hash of each row with its target; equal rows have equal hashes."""
     columns = [frame.reset_index(drop=True), pd.Series(y, name="target of the row")]
     hashed = pd.util.hash_pandas_object(pd.concat(columns, axis=1), index=False)
     return np.asarray(hashed, np.uint64)

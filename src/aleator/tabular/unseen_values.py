@@ -1,6 +1,6 @@
 """Values in a table that the model has not seen: categories, gaps where there were none, numbers out of range.
 
-Nothing is known of the loss there. A network continues in straight lines, and its expected loss may be too low.
+The loss is not known there. A network extrapolates in straight lines, so its expected loss may be too low.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from aleator.tabular.formatting import cell
 
 Floats = NDArray[np.float64]
 
-REACH = 0.25  # of the width of the training range: a number so far outside is still near
+REACH = 0.25  # tolerated distance from the training range, as a share of its width
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Seen:
 
 
 def seen_in(X: pd.DataFrame) -> dict[str, Seen]:
-    """Of the columns of numbers."""
+    """The ranges of the numeric columns."""
     numbers = {str(name): column for name, column in X.items() if column.dtype.kind == "f"}
     return {
         name: Seen(*_range(column.dropna().to_numpy(np.float64)), bool(column.isna().any()))
@@ -39,7 +39,7 @@ def seen_in(X: pd.DataFrame) -> dict[str, Seen]:
 
 
 def _range(values: Floats) -> tuple[float, float]:
-    """The smallest and the largest plausible number: a cell of -999 does not make -900 a usual number."""
+    """The smallest and the largest plausible number: one cell of -999 does not make -900 plausible."""
     low, high = outliers.plausible_cells(values)
     inside = values[(values >= low) & (values <= high)]
     return float(inside.min()), float(inside.max())
@@ -47,7 +47,7 @@ def _range(values: Floats) -> tuple[float, float]:
 
 @dataclass
 class UnseenValues:
-    """By column, in how many rows something is new, and an example: categories, gaps, numbers too small or large."""
+    """For each column, the number of rows with an unseen value, and an example."""
 
     seen: dict[str, Seen]
     encoder: Any
@@ -57,7 +57,7 @@ class UnseenValues:
     far: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def look(self, frame: pd.DataFrame) -> None:
-        """Take some more rows into account."""
+        """Add rows."""
         self.rows += len(frame)
         if isinstance(self.encoder, TableEncoder):
             for name, (count, example) in self.encoder.unseen(frame).items():
@@ -91,7 +91,7 @@ class UnseenValues:
         return found
 
     def facts(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The counts as JSON."""
         return {
             "unseen_categories": {name: {"rows": n, "example": text} for name, (n, text) in self.categories.items()},
             "never_missing_before": {name: {"rows": n} for name, (n, _) in self.gaps.items()},

@@ -47,7 +47,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Rows:
-    """Tensors or a map-style dataset: shuffled anew in each epoch, and every process takes its part of each batch."""
+    """Tensors or a map-style dataset: reshuffled in each epoch; every process takes its part of each batch."""
 
     data: Any
     batch_size: int
@@ -107,11 +107,11 @@ class Stream:
     steps = None
 
     def fingerprint(self) -> str:
-        """What is known of it without reading it: what it is."""
+        """A description without reading the data: its type."""
         return type(self.source).__name__
 
     def epoch(self, number: int, world: World, begin: int = 0) -> Iterator[tuple[Batch, int]]:
-        """Batches, from the first: `begin` is for those who can skip."""
+        """Batches, always from the first one; `begin` is ignored."""
         for part in (self.source, getattr(self.source, "sampler", None), getattr(self.source, "dataset", None)):
             tell = getattr(part, "set_epoch", None)
             if tell is not None:
@@ -126,7 +126,7 @@ class Stream:
 
 
 def read(data: Any, batch_size: int, seed: int, shuffle: bool = True) -> Rows | Stream:
-    """Whatever a user calls data, as batches."""
+    """Read any kind of data as batches."""
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         return Rows(Items(data), batch_size, shuffle, seed)
     if isinstance(data, DataLoader):

@@ -45,7 +45,7 @@ def load(content: bytes, name: str) -> dict[str, Any]:
 
 @contextmanager
 def refusing(name: str, place: Path = Path()) -> Iterator[Path]:
-    """Whatever a checkpoint that makes no sense leads to, as one ValueError that names it instead of its `place`."""
+    """Turn any error that a corrupt checkpoint causes into one ValueError that names the checkpoint."""
     try:
         yield place
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
@@ -54,7 +54,7 @@ def refusing(name: str, place: Path = Path()) -> Iterator[Path]:
 
 
 def _packed(value: Any, arrays: Arrays, name: str) -> Any:
-    """JSON for a value; what JSON does not know is a dict with one entry that says what it is."""
+    """JSON for a value; types that JSON lacks become a dict with one entry, the name of the type."""
     if isinstance(value, Tensor):
         held = value.detach().cpu().contiguous()
         arrays[name] = held.reshape(-1).view(torch.uint8).numpy()

@@ -3,7 +3,7 @@
 criterion = JointLoss("squared", "sigmoid", lam=0.2)
 y_pred, xi = pair(x)
 criterion(y_pred, xi, y).backward()
-criterion.expected_loss(xi)  # what the squared loss will be, in its own units
+criterion.expected_loss(xi)  # the expected squared loss, in its own units
 """
 
 from collections.abc import Callable
@@ -23,10 +23,10 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 class JointLoss(ExactModule):
-    """What one sample adds is L f(xi) + lam g(xi), where L is the loss of the prediction.
+    """The joint loss L f(xi) + lam g(xi) of each sample, where L is the loss of the prediction.
 
     loss : "squared", "absolute", "huber(delta)", "pinball(q)", "logcosh", or a function (y_pred, y) -> losses >= 0.
-    coupling : "sigmoid", "softplus", or two functions (f, g) of xi; what they imply is found by autograd.
+    coupling : "sigmoid", "softplus", or two functions (f, g) of xi; derivatives are taken by autograd.
     lam : a positive number, a function of the epoch (`set_epoch` says which it is), or a tensor (K,) of one for each of
         K members stacked along the first dimension.
     unit : what L is divided by before lam is compared with it, a number or one for each output (Q,). Otherwise lam is
@@ -88,13 +88,13 @@ class JointLoss(ExactModule):
         return each.sum(shared, keepdim=True) if shared else each
 
     def expected_loss(self, xi: Tensor) -> Tensor:
-        """-lam g'(z) / f'(z), what the quantifier says the loss will be (Interpretation 4.1)."""
+        """The expected loss -lam g'(z) / f'(z) (Interpretation 4.1)."""
         with torch.autocast(xi.device.type, enabled=False):
             xi = _exact(xi)
             return self.unit.to(xi.dtype) * (self._lam(xi) * self.coupling.level(xi))
 
     def set_epoch(self, epoch: int) -> None:
-        """Tell a schedule of lam which epoch it is, from 0."""
+        """Set the epoch, from 0, for a lam that is a schedule."""
         if self.schedule is not None:
             self.lam.copy_(_positive("lam", self.schedule(epoch)))
 
@@ -106,7 +106,7 @@ class JointLoss(ExactModule):
         shared = [k for k, (wide, narrow) in enumerate(zip(size.shape, xi_shape[1:], strict=True)) if narrow != wide]
         size = (size.sum(shared, keepdim=True) if shared else size).reshape(-1)
         size = torch.where(size > 0, size, 1.0)
-        alone = size.numel() == 1 or len(xi_shape) > 2  # of a field all numbers have one unit
+        alone = size.numel() == 1 or len(xi_shape) > 2  # all numbers of a field share one unit
         self.keep("unit", _positive("unit", size[0] if alone else size))
 
     def extra_repr(self) -> str:
@@ -121,7 +121,7 @@ class JointLoss(ExactModule):
         return self.lam.to(xi.dtype).reshape(-1, *[1] * (xi.ndim - 1)) if self.lam.ndim else self.lam.to(xi.dtype)
 
     def check(self, y_pred: Tensor, xi: Tensor, y: Tensor, leading: int = 1) -> None:
-        """Refuse what torch would broadcast, (n,) against (n, 1) to (n, n), and then train on nonsense.
+        """Refuse shapes that torch would broadcast without a warning, such as (n,) against (n, 1).
 
         The first `leading` dimensions are members and rows: no quantifier can be shared among these.
         """
@@ -158,7 +158,7 @@ def check_weight(weight: Tensor) -> None:
 
 
 def reduced(value: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    """Mean, sum or nothing of it; with weights a weighted mean."""
+    """Reduce by mean, sum or not at all; with weights a weighted mean."""
     weighted = value if weight is None else weight * value
     if reduction == "none":
         return weighted
@@ -168,7 +168,7 @@ def reduced(value: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
 
 
 def _exact(values: Tensor) -> Tensor:
-    """Half precision as float32: sums and logarithms of it would lose what is to be learned."""
+    """Half precision as float32: its sums and logarithms would be too coarse."""
     return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 

@@ -1,4 +1,4 @@
-"""Several torch pairs as a mixture: what they disagree on is the epistemic part (paper, sec. 4)."""
+"""Several torch pairs as a mixture; their disagreement is the epistemic part (paper, sec. 4)."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -94,7 +94,7 @@ class Ensemble(ExactModule):
         return self
 
     def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:
-        """What `aleator.export_onnx` calls."""
+        """Write an ONNX file; called by `aleator.export_onnx`."""
         export(self, path, example)
 
     def onnx_outputs(self, *x: Tensor) -> dict[str, Tensor]:
@@ -110,7 +110,7 @@ class Ensemble(ExactModule):
 
     @property
     def measure(self) -> Loss | Cost:
-        """The loss that is expected."""
+        """The loss that the expected loss refers to."""
         return self.pairs[0].criterion.measure
 
 

@@ -1,4 +1,4 @@
-"""What is trained: one pair, or several at once, behind the same face.
+"""What is trained: one pair or several at once, with the same interface.
 
 A forward gives (K, n, ...) outputs for K members, and the members' weights can be kept and put back one by one.
 """
@@ -62,7 +62,7 @@ class Stacked(nn.Module):
         if len({id(pair) for pair in pairs}) < len(pairs):
             raise ValueError("make_pair must make a new pair each time, and gave one twice.")
         _check_alike(pairs, states)
-        self._template = (pairs[0],)  # in a tuple it is no submodule: its own weights are not trained
+        self._template = (pairs[0],)  # in a tuple it is not registered as a submodule, so its weights are not trained
         trained = {name for name, p in pairs[0].named_parameters() if p.requires_grad}
         own = {id(p): name for name, p in pairs[0].named_parameters()}
         everywhere = pairs[0].named_parameters(remove_duplicate=False)
@@ -79,7 +79,9 @@ class Stacked(nn.Module):
                 self.register_parameter(f"state_{k}", nn.Parameter(values))
             else:
                 self.register_buffer(f"state_{k}", values)
-        self.vectorised: dict[bool, bool] = {}  # whether it can be, in training and not; found by trying
+        self.vectorised: dict[
+            bool, bool
+        ] = {}  # whether it can be vectorised, in training mode and not; found by trying
 
     def template(self) -> Pair:
         """A pair that shows what the members are made of."""
@@ -120,10 +122,10 @@ class Stacked(nn.Module):
             with torch.no_grad():
                 self._at_once(x)
         except (RuntimeError, NotImplementedError, ValueError):
-            return False  # what else is wrong with the module, the loop will tell
+            return False  # other errors of the module are raised by the loop
         finally:
             with torch.no_grad():
-                for place, values in kept.items():  # statistics of the batches
+                for place, values in kept.items():  # batch statistics
                     getattr(self, place).copy_(values)
         return True
 
@@ -158,7 +160,7 @@ def _layer(module: nn.Module, name: str) -> nn.Module:
 
 
 def _check_alike(pairs: Sequence[Pair], states: Sequence[State]) -> None:
-    """All members are called as the first is, so nothing but numbers may differ."""
+    """All members are called like the first, so they may differ in numbers only."""
     for k, pair in enumerate(pairs[1:], start=1):
         shapes = [{name: tuple(values.shape) for name, values in state.items()} for state in (states[0], states[k])]
         if shapes[0] != shapes[1]:

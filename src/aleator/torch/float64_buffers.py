@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class ExactModule(nn.Module):
-    """Abstract: buffers stay float64 whatever the module is cast to, but on devices that do not know float64.
+    """Abstract: buffers stay float64 whatever the module is cast to, except on devices without float64.
 
     Means and spreads of a table, and the unit of its losses, may be far from 1; in half precision they would be lost.
     `newer`: buffers that states of earlier versions do not have, and what they are then.
@@ -36,7 +36,7 @@ class ExactModule(nn.Module):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *others: Any) -> None:
         for name, value in self.newer.items():
             state_dict.setdefault(prefix + name, torch.as_tensor(value, dtype=torch.float64))
-        for name in self._buffers:  # one number, or one for each column: the state knows
+        for name in self._buffers:  # one number, or one for each column, as the state has it
             if prefix + name in state_dict:
                 self.keep(name, state_dict[prefix + name])
         super()._load_from_state_dict(state_dict, prefix, *others)

@@ -1,4 +1,4 @@
-"""From the compiled engine to torch: fitted estimators as modules, without loss."""
+"""From the compiled engine to torch: fitted estimators as modules with equal weights."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def to_torch(model: PairRegressor | PairEnsemble) -> Pair | Ensemble:
     if hasattr(model, "loss_limits_"):
         limits = torch.as_tensor(model.loss_limits_ * _correction(model))
         made.keep("loss_limits", limits[:, 0] if len(scale) == 1 else limits)
-    return made.train(False)  # else it would answer otherwise: dropout, and xi that is held to no range
+    return made.train(False)  # in training mode dropout would be on, and xi not clipped
 
 
 def _pair(model: Any, params: NDArray[np.float32], lam: float, reach: NDArray[np.float32] | None) -> Pair:
@@ -64,7 +64,7 @@ def layers_of(weights: list[Weights], params: NDArray[np.float32], settings: Any
     """Linear layers with the activation between them, a trunk ends in one; the output `flat` is (n,), not (n, 1)."""
     layers: list[nn.Module] = []
     for each in weights:
-        linear = nn.Linear(each.inputs, each.columns, device="meta").to_empty(device="cpu")  # draws no numbers
+        linear = nn.Linear(each.inputs, each.columns, device="meta").to_empty(device="cpu")  # draws no random numbers
         with torch.no_grad():
             linear.weight.copy_(torch.from_numpy(each.of(params).T.copy()))
             linear.bias.copy_(torch.from_numpy(each.bias_of(params).copy()))
@@ -76,7 +76,7 @@ def layers_of(weights: list[Weights], params: NDArray[np.float32], settings: Any
 
 
 def _scale(model: Any) -> NDArray[np.float64]:
-    """What the expected loss is multiplied with, as one factor for each quantifier."""
+    """The factor of the expected loss, for each quantifier."""
     return np.asarray(model.loss_scale_, np.float64) * _correction(model)
 
 

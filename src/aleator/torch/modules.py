@@ -1,4 +1,4 @@
-"""What is asked of any module: its device and dtype, its mode, its outputs as arrays, its losses added up."""
+"""Helpers for any module: device and dtype, training mode, outputs as arrays, sums of losses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ def inputs_on(x: Any, device: torch.device, dtype: torch.dtype | None = None) ->
 
 @contextmanager
 def modes_kept(module: nn.Module) -> Iterator[None]:
-    """Afterwards each part of the module is in the mode, training or not, that it was in."""
+    """A context after which each submodule is in the mode it was in before."""
     modes = [(part, part.training) for part in module.modules()]
     try:
         yield
@@ -43,7 +43,7 @@ def modes_kept(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Dropout off, statistics frozen."""
+    """A context in evaluation mode: dropout off, statistics frozen."""
     with modes_kept(module):
         module.train(False)
         yield
@@ -54,13 +54,13 @@ def array(values: Tensor) -> NDArray[np.float64]:
 
 
 class Sums:
-    """Realised and expected losses of rows, added up for each output of a table, or for all numbers of other things."""
+    """Sums of realised and expected losses, for each output of a table, or over all numbers of other data."""
 
     def __init__(self) -> None:
         self.realised, self.expected = torch.zeros(()), torch.zeros(())
 
     def add(self, realised: Tensor, expected: Tensor, weight: Tensor | None) -> None:
-        """Take in a batch; where one expected loss is for several outputs, their losses are summed."""
+        """Add a batch; losses of outputs that share an expected loss are summed."""
         table = expected.ndim == 2
         for name, values in (("realised", realised), ("expected", expected)):
             values = values.double().cpu()
@@ -68,7 +68,7 @@ class Sums:
             setattr(self, name, getattr(self, name) + (values.sum(0) if table else values.sum()))
 
     def ratio(self) -> Tensor:
-        """What the expected loss is to be multiplied with; an error if they have nothing to do with each other."""
+        """The factor for the expected loss; an error if expected and realised loss are unrelated."""
         fine = (self.expected > 0) & torch.isfinite(self.expected) & torch.isfinite(self.realised)
         if not fine.all():
             added = f"realised losses add up to {self.realised.tolist()}, expected ones to {self.expected.tolist()}"

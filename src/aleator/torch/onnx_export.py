@@ -26,7 +26,7 @@ class Exportable(Protocol):
 
     @property
     def measure(self) -> Loss | Cost:
-        """The loss that is expected."""
+        """The loss that the expected loss refers to."""
         ...
 
     def onnx_outputs(self, *x: Tensor) -> dict[str, Tensor]:
@@ -77,7 +77,7 @@ def export(model: Any, path: str | PathLike[str], example: Any) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what torch has to say about other versions of itself, and about packages that nobody asked for."""
+    """Silence torch's warnings about its versions and about optional packages."""
     talkers = [logging.getLogger(name) for name in ("torch.onnx._internal.exporter._registration", "onnxscript")]
     levels = [talker.level for talker in talkers]
     try:

@@ -1,4 +1,4 @@
-"""A regressor and a quantifier as one module: any two of torch's, with or without a common trunk.
+"""A regressor and a quantifier as one module, with or without a common trunk.
 
 x -> regressor(x), quantifier(x)                  separate networks
 x -> t = trunk(x) -> regressor(t), quantifier(t)  two objectives on a shared trunk
@@ -35,18 +35,18 @@ from aleator.torch.random_seeds import draw_from, given_back
 from aleator.torch.scaling import Scaling, moments
 from aleator.torch.to_engine import from_torch
 
-BATCH = 1024  # rows at a time where nothing is learned
-ANY_LOSS = (0.0, float("inf"))  # limits of the expected loss where no held-out rows tell any
+BATCH = 1024  # rows per batch for prediction
+ANY_LOSS = (0.0, float("inf"))  # limits of the expected loss without held-out rows
 
 
 class Pair(ExactModule):
-    """A regressor with a quantifier: `pair(x)` gives (y_pred, xi), `pair.predict(x)` what they mean.
+    """A regressor with a quantifier: `pair(x)` gives (y_pred, xi), `pair.predict(x)` a `Prediction`.
 
     regressor : any module x -> y_pred; with a trunk it reads the trunk's output.
     quantifier : any module x -> xi, a real number of any sign and size for each prediction (or each output: see
         `JointLoss` for the shapes). None: the architecture of the regressor, one output, weights of its own.
     trunk : a module both share.
-    criterion : the joint loss the pair is trained with, and which gives xi its meaning.
+    criterion : the joint loss for training, which also turns xi into the expected loss.
     per_output : the quantifier that is made has as many outputs as the regressor.
 
     `standardise(data)` lets the pair work on standardised inputs and targets and answer in the user's units; lam is
@@ -88,7 +88,7 @@ class Pair(ExactModule):
         return (y_pred if self.scaling is None else self.scaling.outputs(y_pred)), xi
 
     def expected_loss(self, xi: Tensor) -> Tensor:
-        """What the quantifier says the loss will be, in the units of the loss."""
+        """The expected loss, in the units of the loss."""
         limits = self.loss_limits.to(xi.device)
         return (self.loss_scale.to(xi.device) * self.criterion.expected_loss(xi.double())).clamp(limits[0], limits[1])
 
@@ -116,7 +116,7 @@ class Pair(ExactModule):
         return self
 
     def set_criterion(self, criterion: JointLoss) -> Self:
-        """Train with another criterion from now on; a pair that was standardised is to be standardised again."""
+        """Replace the criterion; a standardised pair must be standardised again."""
         if self.scaling is not None:
             raise ValueError(
                 "the unit of the losses belongs to the criterion: give the Pair its criterion, then standardise."
@@ -150,11 +150,11 @@ class Pair(ExactModule):
         return Prediction(mean, expected, expected, np.zeros_like(expected), self.criterion.measure)
 
     def to_estimator(self, kind: Any) -> Any:
-        """What `PairRegressor.from_torch` calls."""
+        """Make an estimator; called by `PairRegressor.from_torch`."""
         return from_torch(self, kind)
 
     def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:
-        """What `aleator.export_onnx` calls."""
+        """Write an ONNX file; called by `aleator.export_onnx`."""
         export(self, path, example)
 
     def onnx_outputs(self, *x: Tensor) -> dict[str, Tensor]:
@@ -164,13 +164,13 @@ class Pair(ExactModule):
 
     @property
     def measure(self) -> Loss | Cost:
-        """The loss that is expected."""
+        """The loss that the expected loss refers to."""
         return self.criterion.measure
 
     def answers(
         self, data: Any, batch_size: int = BATCH, labelled: bool = False
     ) -> Iterator[tuple[Batch, Tensor, Tensor]]:
-        """Batches of rows with what the pair says of them; without labels `data` may be inputs alone."""
+        """Batches of rows with the pair's answers; without labels `data` may be inputs alone."""
         with torch.no_grad(), evaluating(self):
             for batch in rows_of(data, batch_size, labelled):
                 yield batch, *self(*self.inputs(batch.x))
@@ -215,7 +215,7 @@ _OUTPUTS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 def _last(module: nn.Module) -> tuple[str, nn.Module]:
-    """The layer that makes the output: the last linear or convolutional one, with nothing that bends it behind it."""
+    """The output layer: the last linear or convolutional one, without a nonlinear layer behind it."""
     leaves = [(name, m) for name, m in module.named_modules() if next(m.children(), None) is None]
     places = [k for k, (_, m) in enumerate(leaves) if isinstance(m, _OUTPUTS)]
     if not places:

@@ -75,10 +75,10 @@ class ParquetRegression(IterableDataset[tuple[Tensor, ...]]):
         if len(set(self.features)) < len(self.features):
             raise ValueError("a feature is named twice.")
         self.epoch = 0
-        self.processes = world()  # worker processes that are spawned know nothing of the others
+        self.processes = world()  # spawned workers do not share the state of the parent
 
     def set_epoch(self, epoch: int) -> None:
-        """Which order the next pass has."""
+        """Set the epoch, which determines the order of the next pass."""
         self.epoch = epoch
         self.processes = world()
 
@@ -180,7 +180,7 @@ def _batches(
 
 
 def _numbers(table: Any, piece: Piece, first: int, dtype: Any) -> NDArray[Any]:
-    """The columns of a piece of table as an array (n, columns), all of it finite."""
+    """The columns as an array (n, columns); an error unless all numbers are finite."""
     rows = np.empty((table.num_rows, table.num_columns), dtype)
     for k, (name, column) in enumerate(zip(table.schema.names, table.columns, strict=True)):
         rows[:, k] = column.to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Several processes, on one machine or more: what `torchrun` started, or just this one."""
+"""Processes that `torchrun` started, on one or more machines, or just this one."""
 
 import os
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class World:
         return values
 
     def shared(self, content: bytes | None, source: int) -> bytes | None:
-        """What the process `source` has, on all of them: no disk need be shared."""
+        """Copy the value of the process `source` to all; no shared disk is needed."""
         if self.size == 1:
             return content
         length = torch.tensor([0 if content is None else len(content)], device=_device())
@@ -46,7 +46,7 @@ class World:
 
 
 def world() -> World:
-    """The processes of the group that is there."""
+    """The current process group."""
     if dist.is_available() and dist.is_initialized():
         return World(dist.get_rank(), dist.get_world_size())
     return World()
@@ -56,7 +56,7 @@ def world() -> World:
 def distributed(timeout: float = 60.0, backend: str | None = None) -> Iterator[World]:
     """Join the processes that `torchrun` started; without it nothing happens, so one script serves both.
 
-    A process that waits longer than `timeout` seconds for another gives up with an error, and `torchrun` ends all.
+    A process that waits longer than `timeout` seconds for another raises an error, and `torchrun` ends all.
     """
     if "RANK" not in os.environ or dist.is_initialized():
         yield world()

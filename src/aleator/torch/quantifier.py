@@ -1,8 +1,8 @@
 """A quantifier for a torch module that is fitted already: it learns the module's losses from the module's own features.
 
-The module is asked about rows it was not trained on, and is not changed. What it computes in a hidden layer for each of
-them, together with its prediction, becomes a table; `LossQuantifier` learns the losses from it by the compiled engine,
-with all that belongs to it: the length of training by cross-validation, the scale from held-out rows, intervals.
+The module predicts rows it was not trained on, and is not changed. The activations of a hidden layer and the prediction
+of each row become a table, from which `LossQuantifier` learns the losses with the compiled engine: the length of
+training by cross-validation, the scale from held-out rows, intervals.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,8 +39,8 @@ class Quantifier(nn.Module):
     module : any fitted module x -> y_pred, (n,) or (n, m). It stays as it is, down to its mode and its gradients.
     features : what the quantifier sees: the name of a layer, whose output is flattened to (n, d); a function of the
         inputs x -> (n, d); None for what the module's last linear layer reads.
-    loss : what a wrong prediction costs: a name, or a torch function (y_pred, y) -> losses.
-    use_prediction : whether it sees the prediction too.
+    loss : the loss of a prediction: a name, or a torch function (y_pred, y) -> losses.
+    use_prediction : whether the prediction is an input of the quantifier.
     settings : parameters of `LossQuantifier`: lam, coupling, n_members, hidden, per_output, random_state, ...
 
     After `fit` on rows that the module was not trained on, `predict(x)` answers as arrays, and the quantifier itself is
@@ -67,7 +67,7 @@ class Quantifier(nn.Module):
         self.loss, self.measure = loss_of(loss)
         cost = self.measure if isinstance(self.measure, Loss) else self.measure.function
         self.settings = {"loss": cost, "cv": "prefit", "use_prediction": False, **settings}
-        self._layer()  # refuses a name that is not there
+        self._layer()  # raises an error for an unknown name
         self.readers: Readers | None = None
 
     # ------------------------------------------------------------ fit
@@ -103,7 +103,7 @@ class Quantifier(nn.Module):
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
         """The module's prediction and its expected loss, both as tensors."""
         readers = self._readers()
-        still = nullcontext() if torch.compiler.is_compiling() else evaluating(self.module)  # its statistics stay
+        still = nullcontext() if torch.compiler.is_compiling() else evaluating(self.module)  # keeps its statistics
         with still, self._watching() as caught:
             y_pred = self.module(*x)
         features = self._features(x, caught)
@@ -114,7 +114,7 @@ class Quantifier(nn.Module):
         return y_pred, expected[:, 0] if y_pred.ndim == 1 or shared else expected
 
     def _beyond(self, prediction: Tensor, readers: "Readers") -> Tensor | float:
-        """What predictions beyond all plausible ones lose at least (n, Q): `LossQuantifier.prediction_range_`."""
+        """The least loss of predictions outside the plausible range (n, Q): `LossQuantifier.prediction_range_`."""
         if not readers.has_range:
             return 0.0
         each = self.loss(prediction, prediction.clamp(readers.prediction_range[0], readers.prediction_range[1])).clamp(
@@ -131,7 +131,7 @@ class Quantifier(nn.Module):
         return self._fitted().predict_interval(self._rows(x, batch_size), coverage)
 
     def conformalize(self, data: Any, batch_size: int = BATCH) -> Self:
-        """Learn how often the expected loss is exceeded, from rows not used before: intervals then hold for sure."""
+        """Learn interval ends from rows not used before; intervals then have guaranteed coverage."""
         self._fitted().conformalize(*self._table(data, batch_size))
         return self
 
@@ -142,7 +142,7 @@ class Quantifier(nn.Module):
         return self
 
     def to_onnx(self, path: str | PathLike[str], example: Any = None) -> None:
-        """What `aleator.export_onnx` calls."""
+        """Write an ONNX file; called by `aleator.export_onnx`."""
         export(self, path, example)
 
     def onnx_outputs(self, *x: Tensor) -> dict[str, Tensor]:
@@ -198,7 +198,7 @@ class Quantifier(nn.Module):
 
     @contextmanager
     def _watching(self) -> Iterator[list[Any]]:
-        """What the layer gives, or reads if none was named, while the module is called."""
+        """Record the output of the layer, or its input if none was named, while the module is called."""
         caught: list[Any] = []
         layer = self._layer()
         if layer is None:
@@ -236,17 +236,17 @@ class Quantifier(nn.Module):
 
 @dataclass(frozen=True)
 class LastColumns:
-    """A regressor whose predictions stand in the last columns of its rows: they were made before."""
+    """A regressor that returns the last columns of its rows, which are predictions made earlier."""
 
     n_outputs: int
-    hidden: bool  # whether the quantifier is not to see them
+    hidden: bool  # whether the quantifier does not see them
 
     def predict(self, rows: Floats) -> Floats:
         prediction: Floats = rows[:, -self.n_outputs :]
         return prediction[:, 0] if self.n_outputs == 1 else prediction
 
     def seen(self, rows: Floats) -> Floats:
-        """What the quantifier sees of the rows."""
+        """The inputs of the quantifier."""
         return rows[:, : -self.n_outputs] if self.hidden else rows
 
 

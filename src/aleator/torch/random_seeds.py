@@ -1,4 +1,4 @@
-"""Chance: modules and loaders draw from torch's global generators, which are seeded and given back as they were."""
+"""Random seeds: modules and loaders draw from torch's global generators, which are seeded and then restored."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,13 +14,13 @@ def seed_of(*numbers: int) -> int:
 
 @contextmanager
 def given_back(device: torch.device) -> Iterator[None]:
-    """Inside, the global generators may be drawn from and seeded; afterwards they are as before."""
+    """A context in which the global generators may be seeded and drawn from; afterwards they are as before."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield
 
 
 def draw_from(device: torch.device, *numbers: int) -> None:
-    """Inside of `given_back`: what is drawn from now on depends on these numbers alone."""
+    """Seed the global generators by these numbers, within `given_back`."""
     seed = seed_of(*numbers)
     torch.default_generator.manual_seed(seed)  # torch.manual_seed formats a traceback each time
     if device.type == "cuda":

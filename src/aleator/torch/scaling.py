@@ -16,7 +16,7 @@ class Scaling(ExactModule):
 
     Inputs are clipped to the range x_clip, (2,) or (2, d), in spreads. Columns of a table, x (n, d) and y (n,) or
     (n, m), each have their own mean and spread; images, signals and fields one in common. An input that never changes
-    has spread 0; it is then ignored, also where it changes later.
+    has spread 0 and is ignored, even if it changes later.
     """
 
     x_mean: Tensor
@@ -40,25 +40,25 @@ class Scaling(ExactModule):
             self.keep(name, values)
 
     def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """What the networks see, as in `kernels.gather`."""
+        """Standardised inputs, as in `kernels.gather`."""
         scale = torch.where(self.x_spread > 1e-300, 1.0 / self.x_spread, 0.0)
         z = (x.to(scale.dtype) - self.x_mean) * scale
         return z.clamp(self.x_clip[0], self.x_clip[1]).to(dtype)
 
     def outputs(self, y_r: Tensor) -> Tensor:
-        """What the regressor says in the target's units."""
+        """Predictions in the target's units."""
         return self.y_mean + self.y_spread * y_r.to(self.y_mean.dtype)
 
 
 class Moments:
-    """Mean and standard deviation over batches, for each column of a table, or for all numbers of anything else."""
+    """Mean and standard deviation over batches, for each column of a table, or for all numbers of other data."""
 
     def __init__(self) -> None:
         zero = torch.zeros((), dtype=torch.float64)
         self.count, self.mean, self.squares = 0.0, zero, zero
 
     def add(self, batch: Tensor, weight: Tensor | None) -> None:
-        """Take in a batch, by the rule of Chan et al. for merging two sets."""
+        """Add a batch, by the rule of Chan et al. for merging two sets."""
         values = batch.detach().double().cpu()
         w = torch.ones(len(values), dtype=torch.float64) if weight is None else weight.double().cpu()
         if values.ndim != 2:  # one for all numbers
@@ -73,7 +73,7 @@ class Moments:
         self.mean, self.count = self.mean + gap * count / total, total
 
     def merged(self, world: World) -> None:
-        """Take in what the other processes have seen."""
+        """Add the batches of the other processes."""
         count = world.summed(torch.tensor(self.count, dtype=torch.float64))
         mean = world.summed(self.count * self.mean) / count
         self.squares = world.summed(self.squares + self.count * (self.mean - mean).square())

@@ -1,4 +1,4 @@
-"""From torch to the compiled engine: an estimator with the weights of a pair of linear layers, without loss."""
+"""From torch to the compiled engine: an estimator with the weights of a pair of linear layers, to the bit."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +20,12 @@ from aleator.torch.xi_range import Within
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
-_SILENT = (nn.Dropout, nn.Flatten, nn.Identity, Within)  # without weights, and leave the order of numbers as it is
+_SILENT = (nn.Dropout, nn.Flatten, nn.Identity, Within)  # layers without weights that keep the order of numbers
 
 
 @dataclass(frozen=True)
 class Branches:
-    """The matrices of a pair in the engine, as the layers of its trunk, regressor and quantifier."""
+    """The layers of trunk, regressor and quantifier, as matrices of the engine."""
 
     trunk: list[Weights]
     regressor: list[Weights]
@@ -33,7 +33,7 @@ class Branches:
 
 
 def branches(network: Network, hidden: int, shared: int) -> Branches:
-    """Which of a network's matrices belong where: `hidden` layers, the first `shared` of them common."""
+    """Assign the matrices of a network with `hidden` layers, the first `shared` of them common."""
     trunk, rest = list(network.matrices[:shared]), list(network.matrices[shared:])
     if hidden - shared == 1:  # one layer of both, side by side
         return Branches(trunk, rest[0::2], rest[1::2])
@@ -92,7 +92,7 @@ def from_torch(pair: Any, kind: type[Any]) -> Any:
 
 
 def _check_same(model: Any, pair: Any) -> None:
-    """Layers may be called in another way than they stand in: see whether both say the same of some rows."""
+    """Compare predictions of both on a few rows, since a module may call its layers in another order."""
     scales = model.scaling_
     rows = scales.x_mean + scales.x_spread * np.random.default_rng(0).normal(size=(16, model.n_features_in_))
     here, there = model.predict(rows), pair.predict(rows).prediction

@@ -1,4 +1,4 @@
-"""A trainer for those who have no loop of their own: `fit_pair` for one pair, `fit_ensemble` for several at once.
+"""Training without a custom loop: `fit_pair` for one pair, `fit_ensemble` for several at once.
 
     for epoch: for batch: joint loss -> gradient -> clip -> step;  then validation, history, the best weights
 
@@ -38,9 +38,9 @@ from aleator.training import progress
 
 MakeOptimizer = Callable[[Any], Optimizer]
 MakeScheduler = Callable[[Optimizer], LRScheduler]
-WHOLE = ("LBFGS", "Adafactor", "Muon", "SparseAdam")  # optimizers that look at more than one number at a time
+WHOLE = ("LBFGS", "Adafactor", "Muon", "SparseAdam")  # optimizers whose update of one number depends on others
 TOLD = ("joint_loss", "loss", "expected_loss")  # averaged over an epoch for each member, in the units of the loss,
-SUMS = (*TOLD, "objective", "score", "weight")  # and what else is added up
+SUMS = (*TOLD, "objective", "score", "weight")  # and sums that belong to it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +207,7 @@ def _train(model: Alone | Stacked, criterion: JointLoss, data: Any, training: Tr
     """Train the members of `model`, which end with their best weights."""
     run = _Run(model, criterion, data, training, world())
     run.restore()
-    steps = run.data.steps or 1  # of batches that somebody else makes the number is not known: epochs are counted
+    steps = run.data.steps or 1  # the number of batches of an iterable is unknown, so epochs are counted
     bar, tick = progress.progress_bar(training.verbose and run.world.rank == 0, "training", training.epochs * steps)
     with given_back(run.device), training_modes(model), bar:
         tick(run.progress.epoch * steps)
@@ -251,7 +251,7 @@ class _Run:
         now = self.progress
         self.criterion.set_epoch(now.epoch)
         now.sums = now.sums or {name: torch.zeros(self.model.size, dtype=torch.float64) for name in SUMS}
-        begin = now.step if isinstance(self.data, Rows) else 0  # batches that somebody else makes are made again
+        begin = now.step if isinstance(self.data, Rows) else 0  # the batches of an iterable are made again
         batches = self.data.epoch(now.epoch, self.world, begin)
         for step in itertools.count(begin):
             self.draw_from(step)  # the order of a loader without a seed, augmentation, dropout
@@ -273,13 +273,13 @@ class _Run:
         tick(0 if self.data.steps else 1)
 
     def draw_from(self, number: int) -> None:
-        """What is drawn from now on depends on seed, epoch, this number and the process, and on nothing before."""
+        """Seed torch's generators by seed, epoch, this number and the process."""
         draw_from(self.device, self.training.seed, self.progress.epoch, number, self.world.rank)
 
     def step(self, batch: Batch, rows: int) -> None:
         """One step of the optimizer on a batch, which all processes together have `rows` rows of."""
         seen: list[dict[str, Tensor]] = []
-        if isinstance(self.optimizer, LBFGS):  # asks for the gradient several times
+        if isinstance(self.optimizer, LBFGS):  # may evaluate the gradient several times
             self.optimizer.step(lambda: self.gradient(batch, rows, seen))  # type: ignore[no-untyped-call]
         else:
             self.gradient(batch, rows, seen)
@@ -328,14 +328,14 @@ class _Run:
         with torch.no_grad():
             e = self.criterion.expected_loss(xi.double())
             each = {"joint_loss": value.double() * self.criterion.unit, "loss": L, "expected_loss": e}
-            if not self.model.training:  # judged without units: outputs in large ones do not outweigh the others
+            if not self.model.training:  # judged without units, so that no output outweighs the others
                 each |= {"objective": value, "score": L / e + e.log()}
             sums = {name: (weight * part).flatten(1).sum(1).cpu() for name, part in each.items()}
             sums["weight"] = weight.sum().cpu().expand(self.model.size)
         return objective, sums
 
     def end_epoch(self) -> None:
-        """Write the epoch into the history, look at the held rows, move the schedule on."""
+        """Write the epoch into the history, evaluate the validation rows, advance the schedule."""
         now = self.progress
         means = {name: values for name, values in _means(now.sums).items() if name in TOLD}
         rate = float(self.optimizer.param_groups[0]["lr"])
@@ -355,7 +355,7 @@ class _Run:
         now.epoch, now.step, now.sums = now.epoch + 1, 0, {}
 
     def on_held(self) -> dict[str, Tensor]:
-        """Sums over the rows held out; of several processes each looks at its part."""
+        """Sums over the validation rows; each process evaluates its part."""
         assert self.held is not None
         total = {name: torch.zeros(self.model.size, dtype=torch.float64) for name in SUMS}
         with torch.no_grad(), evaluating(self.model):
@@ -373,7 +373,7 @@ class _Run:
             return
         if not torch.isfinite(judged).all():
             raise DivergenceError(f"the loss on the validation rows is not finite after epoch {now.epoch + 1}.")
-        waiting = now.epoch - now.best_epoch <= patience  # a member that had enough of it does not come back
+        waiting = now.epoch - now.best_epoch <= patience  # a member that has stopped stays stopped
         better = (judged < now.best) & waiting
         self.model.remember(now.kept, better)
         now.best = torch.where(better, judged, now.best)
@@ -381,7 +381,7 @@ class _Run:
         now.stopped = bool((now.epoch - now.best_epoch >= patience).all())
 
     def finish(self) -> None:
-        """The last state for whoever goes on, the best weights for the model."""
+        """Keep the last state for a resume, and give the model its best weights."""
         self.save()
         if self.progress.kept:
             self.model.load_state_dict(self.progress.kept)
@@ -398,7 +398,7 @@ class _Run:
     # ------------------------------------------------------------ checkpoints
 
     def restore(self) -> None:
-        """Go on from the checkpoint, if there is one: from that of the process that has come farthest."""
+        """Resume from the checkpoint, if there is one: from that of the process that is farthest."""
         if self.training.checkpoint is None:
             return
         path = Path(self.training.checkpoint)
@@ -449,7 +449,7 @@ class _Run:
         self.written = time.monotonic()
 
     def same(self) -> dict[str, Any]:
-        """What must not change between a checkpoint and going on from it."""
+        """What must be equal when training resumes from a checkpoint."""
         training, data, criterion = self.training, self.data, self.criterion
         lam = criterion.lam.tolist() if criterion.schedule is None else [criterion.schedule(t) for t in range(10)]
         return {

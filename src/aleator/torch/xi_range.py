@@ -1,11 +1,11 @@
-"""Beyond its rows an estimator's quantifier claims little more than it has seen; so does the layer made of it."""
+"""The clipping of xi to its range on the training rows, as a layer."""
 
 import torch
 from torch import Tensor, nn
 
 
 class Within(nn.Module):
-    """Holds xi to the range an estimator knows it from, `reach` (2, Q), when it is asked; training is free."""
+    """Clips xi to the estimator's range `reach` (2, Q) in evaluation mode; in training mode it does nothing."""
 
     reach: Tensor
 
@@ -18,7 +18,7 @@ class Within(nn.Module):
 
 
 def release(module: nn.Module) -> None:
-    """Who is trained on has another range, which nobody has measured: from now on there is none."""
+    """Remove the range: after further training it no longer holds."""
     for part in module.modules():
         if isinstance(part, Within):
             part.reach[0], part.reach[1] = -torch.inf, torch.inf

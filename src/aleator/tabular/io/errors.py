@@ -1,10 +1,10 @@
-"""Errors of tables: what is wrong and where, with the settings that would help."""
+"""Errors about tables: what is wrong, where, and which settings would help."""
 
 from typing import Any
 
 
 class TableError(ValueError):
-    """A table that cannot be read as it is.
+    """A table that cannot be read with these settings.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""Tables of people, read strictly: CSV, TSV, either of them gzipped, and Parquet, in blocks of rows.
+"""Read tables strictly: CSV and TSV, gzipped or not, and Parquet, in blocks of rows.
 
-Whatever is not quite a table is refused with the place where it goes wrong; nothing is guessed, skipped or filled in.
-Rows are counted as a spreadsheet does: the header is row 1.
+A malformed table is refused with the place of the first error; nothing is guessed, skipped or filled in.
+Rows are counted as in a spreadsheet: the header is row 1.
 """
 
 import csv
@@ -26,17 +26,17 @@ ROWS = 10_000  # in a block
 MOST_COLUMNS = 2_000
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SHOWN = 40  # characters of a cell in a message
-TRUTH = ("rue", "RUE", "alse", "ALSE")  # in cells that pandas takes for truth values, and then for 1 and 0
+TRUTH = ("rue", "RUE", "alse", "ALSE")  # pandas reads such cells as truth values, and then as 1 and 0
 _VERSION = tuple(int(part) for part in pd.__version__.split(".")[:2])
-PRECISE: dict[str, Any] = {} if _VERSION >= (3, 1) else {"float_precision": "round_trip"}  # the float nearest to a text
+PRECISE: dict[str, Any] = {} if _VERSION >= (3, 1) else {"float_precision": "round_trip"}  # parse to the nearest float
 
 
 @dataclass(frozen=True)
 class Block:
     """Some rows of a table; the first of them is row `first` of the file.
 
-    They are texts, or a frame with types; where no cell is in quotation marks, whole lines, which are faster to read
-    numbers from and to write again.
+    The rows are text or a typed frame. Where no cell is quoted they are whole lines, which are faster to parse and to
+    write again.
     """
 
     first: int
@@ -44,7 +44,7 @@ class Block:
     rows: list[list[str]] | pd.DataFrame | None
     lines: list[str] | None = None
     delimiter: str | None = None
-    numbers_of_rows: list[int] | None = None  # where there are empty lines between them
+    numbers_of_rows: list[int] | None = None  # set if there are empty lines between the rows
 
     def row(self, k: int) -> int:
         """The number in the file of the k-th row of the block."""
@@ -55,7 +55,7 @@ class Block:
 
     @cached_property
     def cells(self) -> list[list[str]]:
-        """Row by row."""
+        """The cells, row by row."""
         if isinstance(self.rows, list):
             return self.rows
         return [line.rstrip("\r\n").split(self.delimiter) for line in self.lines or []]
@@ -90,7 +90,7 @@ class Block:
             )
             return read[names]
         except ValueError:
-            return None  # who reads them one by one will say which
+            return None  # `Schema` reads them one by one and names the cell
 
 
 @dataclass(frozen=True)
@@ -105,16 +105,16 @@ class Source:
     line_end: str = "\n"
 
     def blocks(self) -> Iterator[Block]:
-        """The table, some rows at a time."""
+        """Iterate over the table in blocks."""
         return _text_blocks(self, ROWS) if self.delimiter is not None else _parquet_blocks(self, ROWS)
 
     def place(self, row: int, column: str | None = None) -> str:
-        """Where something is, for messages."""
+        """A position in the file, for messages."""
         return f"{self.path}: row {row}" + ("" if column is None else f", column {column!r}")
 
 
 def opened(path: str | PathLike[str], delimiter: str | None = None, encoding: str = "utf-8") -> Source:
-    """A table by its path; what it is, its first bytes tell, and by its name whether commas or tabs are expected."""
+    """Open a table. Its first bytes tell the format, its name whether commas or tabs are expected."""
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path} is a directory, not a table.")
@@ -154,7 +154,7 @@ def _start(path: Path) -> bytes:
 
 @contextmanager
 def _plain(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked if it is gzipped."""
+    """The bytes of a file, decompressed if it is gzipped."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
         file.seek(0)
@@ -166,7 +166,7 @@ def _plain(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _checked(source: Source) -> Source:
-    """Refuses headers that are none, or that leave a column without a name of its own."""
+    """Raise an error unless every column has a unique name."""
     path, names = source.path, source.names
     if len(names) > MOST_COLUMNS:
         raise ValueError(f"{path} has {len(names):,} columns; at most {MOST_COLUMNS:,} are taken.")
@@ -199,7 +199,7 @@ def _is_number(cell: str) -> bool:
 
 
 def short(cell: str) -> str:
-    """A cell for a message: printable, in quotes, not too long, on one line."""
+    """A cell for a message: printable, quoted, short, on one line."""
     return repr(cell if len(cell) <= SHOWN else cell[: SHOWN - 3] + "...")
 
 
@@ -219,7 +219,7 @@ def _text_blocks(source: Source, size: int) -> Iterator[Block]:
 
 
 def _is_plain(lines: list[str], source: Source) -> bool:
-    """Whether each line is a row, and nothing in it needs a closer look."""
+    """Whether each line is a row of plain cells."""
     together, delimiter, n = "".join(lines), source.delimiter or ",", len(source.names)
     return (
         '"' not in together
@@ -230,7 +230,7 @@ def _is_plain(lines: list[str], source: Source) -> bool:
 
 
 def _carefully(source: Source, text: IO[str], lines: list[str], first: int) -> Generator[Block, None, int]:
-    """The rows that begin in these lines, with cells in quotation marks, which may go on in further lines of the text.
+    """The rows that begin in these lines. Quoted cells may continue on further lines of the text.
 
     Returns the number of the row that comes next.
     """
@@ -247,7 +247,7 @@ def _carefully(source: Source, text: IO[str], lines: list[str], first: int) -> G
             raise TableError(f"{source.place(number)} has a NUL byte: not text, or UTF-16.", encoding="utf-16")
         if cells and len(cells) != n:
             raise ValueError(f"{source.place(number)} has {len(cells)} cells, the header has {n}.")
-        if cells:  # and not an empty line
+        if cells:  # skip empty lines
             rows.append(cells)
             numbers.append(number)
         number += 1
@@ -258,7 +258,7 @@ def _carefully(source: Source, text: IO[str], lines: list[str], first: int) -> G
 
 @contextmanager
 def _read(source: Source) -> Iterator[IO[str]]:
-    """The text of a file, line by line."""
+    """Read the text of a file line by line."""
     encoding = "utf-8-sig" if source.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else source.encoding
     try:
         with _plain(source.path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
@@ -319,7 +319,7 @@ def _parquet_names(path: Path) -> list[str]:
         )
         if nested is None:
             return [str(name) for name in schema.names]
-    except Exception as error:  # whatever a damaged file makes of it
+    except Exception as error:  # damaged files raise errors of many types
         raise ValueError(f"{path} is a damaged Parquet file: {str(error).splitlines()[0]}.") from None
     raise ValueError(f"{path}: column {nested.name!r} holds {nested.type}, not numbers, dates or texts.")
 
@@ -330,7 +330,9 @@ def _parquet_blocks(source: Source, size: int) -> Iterator[Block]:
     try:
         with parquet.ParquetFile(source.path) as file:
             for batch in file.iter_batches(batch_size=size):
-                frame = batch.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)  # an index is a column
+                frame = batch.to_pandas(
+                    types_mapper=pd.ArrowDtype, ignore_metadata=True
+                )  # an index is read as a column
                 frame.columns = source.names
                 yield Block(first, source.names, frame)
                 first += len(frame)

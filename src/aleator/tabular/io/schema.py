@@ -1,4 +1,4 @@
-"""What the columns of a table hold: numbers, dates or categories; found out once, and then asked of every other table.
+"""What the columns of a table hold: numbers, dates or categories. Inferred once, then required of every other table.
 
 | kind | cells |
 | --- | --- |
@@ -9,8 +9,8 @@
 Two currency signs in one column, or percentages beside plain numbers, are refused. So are dates such as 01/02/2024 if
 no row tells whether the day or the month comes first.
 
-A cell is missing if it is empty or says so (NA, NaN, null, ?, ...). A column of numbers but for a few cells is refused,
-and the first of them named: to take it for text would lose the numbers, to take the cell for missing would lose it.
+A cell is missing if it is empty or a sign for missing (NA, NaN, null, ?, ...). A column of numbers with a few other
+cells is refused, and the error names the first of them: to read the column as text, or the cell as missing, would lose data.
 """
 
 import re
@@ -52,8 +52,8 @@ MISSING = frozenset(
 )
 CURRENCIES = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "CHF": "CHF", "CNY": "CNY", "INR": "INR"}
 TRUTH = {"true": "True", "false": "False"}  # as Python and Parquet write them
-MOSTLY = 0.9  # a column with so many numbers is one of numbers
-DATES = {  # as they are shown, as they are read
+MOSTLY = 0.9  # a column with at least this share of numbers is numeric
+DATES = {  # as shown, as parsed
     "year-month-day": "ISO8601",
     "day.month.year": "%d.%m.%Y",
     "month/day/year": "%m/%d/%Y",
@@ -71,7 +71,7 @@ _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 class Column:
     """A column: its name, its kind, for dates how they are written, and the unit of numbers that have one ($, %).
 
-    A unit of None is not known, as in files of earlier versions.
+    A unit of None is unknown, as in files of earlier versions.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Column:
         return f"{self.kind} ({more})" if more else self.kind
 
     def takes(self, unit: str) -> bool:
-        """Whether numbers in this unit may stand in the column: a currency may be left out, a percent sign may not."""
+        """Whether numbers in this unit fit the column: a currency sign may be left out, a percent sign may not."""
         known = (unit, self.unit)
         return self.unit is None or unit == self.unit or ("%" not in known and "" in known)
 
@@ -99,16 +99,16 @@ class Schema:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns."""
+        """The names of the columns."""
         return [column.name for column in self.columns]
 
     def of(self, names: Iterable[str]) -> "Schema":
-        """The same for some of the columns."""
+        """The schema of some of the columns."""
         by_name = {column.name: column for column in self.columns}
         return Schema(tuple(by_name[name] for name in names), self.missing, self.decimal)
 
     def check(self, source: Source) -> None:
-        """Refuses a table without one of the columns."""
+        """Raise an error unless the table has all columns."""
         for name in self.names:
             if name not in source.names:
                 raise ValueError(f"{source.path} has no column {name!r}{suggestion(name, source.names)}")
@@ -128,7 +128,7 @@ class Schema:
         return pd.DataFrame(cells).set_index(rows)
 
     def read(self, source: Source) -> pd.DataFrame:
-        """All of a table."""
+        """Read a whole table."""
         frames = [self.frame(source, block) for block in source.blocks()]
         if not frames:
             raise ValueError(f"{source.path} has a header and no rows.")
@@ -157,7 +157,7 @@ class Schema:
         return _numeric(self.missing, self.decimal)
 
     def _without_marks(self, values: Floats) -> Floats:
-        """Numbers that mean there is none, as -999, are missing, however they are written."""
+        """Replace numbers that mark missing values, such as -999, however they are written."""
         return np.where(np.isin(values, self._marks), np.nan, values) if self._marks else values
 
     def _numbers(self, cells: list[str], column: Column, source: Source, block: Block) -> Floats:
@@ -216,16 +216,16 @@ class Schema:
 
 @dataclass
 class _Seen:
-    """What was seen of a column so far."""
+    """What is known of a column so far."""
 
     name: str
-    typed: str | None = None  # the kind, where the file itself tells it
+    typed: str | None = None  # the kind, if the file states it
     present: int = 0
     numbers: int = 0
-    strange: tuple[int, str] | None = None  # row and text of the first cell that is no number
+    strange: tuple[int, str] | None = None  # row and text of the first cell that is not a number
     units: dict[str, tuple[int, str]] = field(default_factory=dict)  # row and text of the first number in each unit
     dates: list[str] = field(default_factory=lambda: list(DATES))
-    codes: bool = False  # whether there are cells like 007
+    codes: bool = False  # whether some cells begin with 0, such as 007
 
 
 def infer(
@@ -361,7 +361,7 @@ def _form(seen: _Seen, source: Source, day_first: bool | None) -> str:
 
 
 def _kind_of(cells: "pd.Series[Any]") -> str | None:
-    """Of a column that has a type; None for texts."""
+    """The kind of a typed column; None for text."""
     if pd.api.types.is_bool_dtype(cells):
         return "truth value"
     if pd.api.types.is_numeric_dtype(cells) or cells.dtype.kind == "m":
@@ -373,7 +373,7 @@ def _kind_of(cells: "pd.Series[Any]") -> str | None:
 
 
 def number(cell: str, decimal: str = ".") -> float | None:
-    """The number that a cell says, or None."""
+    """The number in a cell, or None."""
     text, _ = _amount(cell)
     if decimal != ".":
         text = text.translate(str.maketrans(".,", ",."))
@@ -386,19 +386,19 @@ def number(cell: str, decimal: str = ".") -> float | None:
 
 
 def _numeric(marks: Iterable[str], decimal: str) -> list[float]:
-    """The numbers among the texts that mean there is no value."""
+    """Those signs for missing values that are numbers."""
     return [value for value in (number(mark, decimal) for mark in marks) if value is not None and value == value]
 
 
 def unit(cell: str) -> str:
-    """The currency or percent sign of a cell that says a number, or ""."""
+    """The currency or percent sign of a number in a cell, or ""."""
     return _amount(cell)[1]
 
 
 def _amount(cell: str) -> tuple[str, str]:
     """The number in a cell, as text, and its unit, before or behind it; all of the cell if it has two units."""
     found = _AMOUNT.fullmatch(cell.strip())
-    assert found is not None  # anything matches
+    assert found is not None  # matches anything
     if found["before"] and found["after"]:
         return cell, ""
     name = found["before"] or found["after"] or ""
@@ -406,7 +406,7 @@ def _amount(cell: str) -> tuple[str, str]:
 
 
 def _plain_numbers(cells: Sequence[str]) -> Floats | None:
-    """All cells as numbers if each is written as one, or empty; None otherwise."""
+    """All cells as numbers if each is a plain number or empty; None otherwise."""
     try:
         if "" in cells:
             values = np.array([float(cell) if cell else np.nan for cell in cells])
@@ -427,7 +427,7 @@ def _finite(values: Floats, cells: Any, column: Column, source: Source, block: B
 
 
 def _moments(texts: "pd.Series[Any]", form: str) -> "pd.Series[Any]":
-    """Dates in a form, perhaps with a time; NaT where they are none."""
+    """Parse dates in a given form, with or without a time; NaT where that fails."""
     present = texts.dropna()
     if form == "ISO8601":
         fits = present.str.fullmatch(_ISO.pattern)
@@ -441,7 +441,7 @@ def _moments(texts: "pd.Series[Any]", form: str) -> "pd.Series[Any]":
 
 
 def _typed_dates(cells: "pd.Series[Any]", column: Column, source: Source, block: Block) -> "pd.Series[Any]":
-    """Dates of a column that has a type; those beyond the years that Python knows are refused."""
+    """Dates of a typed column; years beyond the range of Python's dates are refused."""
     try:
         return pd.to_datetime(cells, utc=True)
     except (OverflowError, ValueError):
@@ -455,5 +455,5 @@ def _typed_dates(cells: "pd.Series[Any]", column: Column, source: Source, block:
 
 
 def _texts(cells: "pd.Series[Any]") -> list[str]:
-    """Cells of a typed column as texts; a whole number is not 3.0 because a neighbour is missing."""
+    """Cells of a typed column as text; whole numbers stay whole where other cells are missing."""
     return ["" if missing else str(cell) for cell, missing in zip(cells, cells.isna(), strict=True)]

@@ -1,4 +1,4 @@
-"""Writing a table with further columns: the cells that were there as they were, in their order, whole or not at all."""
+"""Write a table with further columns; its own cells stay as they are, and the file appears whole or not at all."""
 
 import csv
 import gzip
@@ -20,14 +20,14 @@ from aleator.tabular.io.schema import Schema
 
 Answers = dict[str, NDArray[np.float64]]
 Write = Callable[[Block, Answers], None]
-DIGITS = "%.9g"  # of an answer, in text
+DIGITS = "%.9g"  # format of an answer in text
 ENDS = "\r\n"  # of a line
 ENDINGS = [".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ""]
 
 
 @contextmanager
 def writing(path: Path, source: Source, schema: Schema, names: list[str]) -> Iterator[Write]:
-    """A function that writes blocks of `source` with the columns `names` behind.
+    """A function that writes blocks of `source`, followed by the columns `names`.
 
     The path says how: .parquet, .tsv, .csv, the latter two perhaps with .gz; "-" is the standard output. Encoding, line
     ends, delimiter and decimal mark stay those of the table.
@@ -54,7 +54,7 @@ def writing(path: Path, source: Source, schema: Schema, names: list[str]) -> Ite
             "\t" if ending in (".tsv", ".tab") else source.delimiter if source.delimiter in (",", ";", "|") else ","
         )
         encoding = "utf-8-sig" if source.has_mark else source.encoding
-        # no name and no time in the gzip header: the same table is the same bytes
+        # neither name nor time in the gzip header: equal tables are equal bytes
         with (
             beside.open("wb") as file,
             gzip.GzipFile("", "wb", 6, file, mtime=0) if zipped else file as packed,
@@ -64,7 +64,7 @@ def writing(path: Path, source: Source, schema: Schema, names: list[str]) -> Ite
 
 
 def _text(file: IO[str], source: Source, schema: Schema, names: list[str], delimiter: str) -> Write:
-    """Line ends and the decimal mark as the table has them."""
+    """Line ends and decimal mark of the table."""
     end = source.line_end
     writer = csv.writer(file, delimiter=delimiter, lineterminator=end)
     quoting = csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
