@@ -1,8 +1,8 @@
 """A LossQuantifier as a model file: the quantifiers and their view of the table, and the regressor where that is safe.
 
 A fitted regressor can be any object, and most file formats for it execute code when read. The file holds the
-regressor if `third_party.py` lists its type. Otherwise the user stores it and passes it to `load(path, estimator=...)`; the file has
-its predictions for a few made-up rows, so that another regressor is refused.
+regressor if `third_party.py` lists its type. Otherwise the user stores it and passes it to `load(path, estimator=...)`;
+the file has its predictions for a few made-up rows, so that another regressor is refused.
 """
 
 import warnings

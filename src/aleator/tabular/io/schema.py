@@ -10,7 +10,8 @@ Two currency signs in one column, or percentages beside plain numbers, are refus
 no row tells whether the day or the month comes first.
 
 A cell is missing if it is empty or a sign for missing (NA, NaN, null, ?, ...). A column of numbers with a few other
-cells is refused, and the error names the first of them: to read the column as text, or the cell as missing, would lose data.
+cells is refused, and the error names the first of them: reading the column as text, or the cell as missing, would lose
+data.
 """
 
 import re
