@@ -1,9 +1,9 @@
 # Each target makes .venv itself. PYTHON chooses the interpreter, ARGS goes to the command.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := dev,torch,boosters,compare,data,ray,dask,onnx,parquet
+EXTRAS := torch,boosters,compare,data,ray,dask,onnx,parquet
 
-.PHONY: mutations same-numbers fuzz-files fuzz-tables file-sizes test-lowest test-newest test-python gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
+.PHONY: docs-serve docs-check wheel-check mutations same-numbers fuzz-files fuzz-tables file-sizes test-lowest test-newest test-python gauntlet intervals pair-speed automatic automatic-speed small-tables strips fuzz demo test browser check bench synthetic figures playground boston quantifier quantifier-speed rounds baselines known \
   reproduction tuned cells msd kills signals torch digits command docs format clean
 
 demo: .venv/core
@@ -40,6 +40,9 @@ check: .venv/all
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/python docs/reference_check.py
+	rm -rf dist && $(BIN)/python -m build -q --no-isolation && $(BIN)/twine check --strict dist/*
 
 bench: .venv/all
 	$(BIN)/python benchmarks/speed.py $(ARGS)
@@ -128,14 +131,27 @@ torch: .venv/all
 	$(BIN)/python benchmarks/torch_speed.py $(ARGS)
 
 digits: .venv/all
-	$(BIN)/python examples/torch_digits.py --seeds 0 1 2 3 4 --out docs $(ARGS)
+	$(BIN)/python benchmarks/digits.py --seeds 0 1 2 3 4 --out docs/figures $(ARGS)
 
 # The command: coverage of its intervals over 50 splits, 5 million rows through predict, seconds from Ctrl-C to the end.
 command: .venv/all
 	OMP_NUM_THREADS=1 $(BIN)/python -u benchmarks/command.py $(ARGS)
 
-docs: .venv/core
-	$(BIN)/python benchmarks/fill_docs.py
+# The site, in docs/_build/html: all pages and examples are executed, and what was not changed is kept for the next time.
+docs: .venv/docs
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q docs docs/_build/html
+
+docs-serve: docs
+	$(BIN)/python -m http.server --directory docs/_build/html 8000
+
+# Every page of the site in Chromium, wide and narrow: links, anchors, errors, requests to elsewhere, sideways scrolling.
+docs-check: docs browser
+	$(BIN)/python docs/crawl.py $(ARGS)
+
+# The wheel in empty environments, without extras: make wheel-check PYTHONS="python3.11 python3.12 python3.13"
+PYTHONS ?= python3.11 python3.12 python3.13
+wheel-check: .venv/all
+	$(BIN)/python benchmarks/wheel.py $(PYTHONS)
 
 # 200 signals at random moments over the commands, and a reader beside 1,000 rewrites of its file.
 signals: .venv/all
@@ -165,29 +181,33 @@ format: .venv/all
 
 .venv/all: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[$(EXTRAS)]" --group dev
 	@touch $@ .venv/core
+
+.venv/docs: .venv/all
+	$(BIN)/python -m pip install -q -c constraints.txt --group docs
+	@touch $@
 
 .venv-lowest/all: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install -q --upgrade pip
 	.venv-lowest/bin/python -m pip install -q -c constraints-lowest.txt torch==2.13.0
-	.venv-lowest/bin/python -m pip install -q -c constraints-lowest.txt -e ".[$(EXTRAS)]"
+	.venv-lowest/bin/python -m pip install -q -c constraints-lowest.txt -e ".[$(EXTRAS)]" --group dev
 	@touch $@
 
 .venv-newest/all: pyproject.toml
 	$(PYTHON) -m venv .venv-newest
 	.venv-newest/bin/python -m pip install -q --upgrade pip
 	.venv-newest/bin/python -m pip install -q torch==2.13.0
-	.venv-newest/bin/python -m pip install -q --upgrade -e ".[$(EXTRAS)]" torch==2.13.0
+	.venv-newest/bin/python -m pip install -q --upgrade -e ".[$(EXTRAS)]" --group dev torch==2.13.0
 	@touch $@
 
 .venv-python/all: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-python
 	.venv-python/bin/python -m pip install -q --upgrade pip
-	.venv-python/bin/python -m pip install -q -c constraints.txt -e ".[dev,boosters,compare,data,dask,onnx,parquet]"
+	.venv-python/bin/python -m pip install -q -c constraints.txt -e ".[boosters,compare,data,dask,onnx,parquet]" --group dev
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-newest .venv-python demo reproduction tuned .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-newest .venv-python demo reproduction tuned .pytest_cache .mypy_cache .ruff_cache .hypothesis dist docs/_build docs/generated docs/gallery docs/reference/api
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -1,6 +1,7 @@
 """The gauntlet: ten tables, forty kinds of dirt in the training rows, four models. Does one bad cell break anything?
 
-Usage: make gauntlet, with ALEATOR_DATA naming the directory of the data sets. Every fit has its line in a file of
+Usage: make gauntlet, with ALEATOR_DATA naming the directory of the data sets. `--again FILE --results OTHER` fits the
+cells of FILE that are outside of a limit with five other draws of rows and dirt, which tells a defect from chance. Every fit has its line in a file of
 results (ARGS="--results FILE"), so an interrupted run resumes. `--show FILE [FILE]` prints the table, before beside after.
 
 Each dirty model is judged beside the same model trained without the dirt, on the same fresh rows, so that most of the
@@ -50,43 +51,48 @@ DIRTY = 60  # fresh rows that get the dirt
 # ---------------------------------------------------------------- tables: training rows and fresh rows
 
 
-def real(name: str, n_train: int) -> tuple[pd.DataFrame, np.ndarray, int]:
+def seeded(seed: int, draw: int) -> np.random.Generator:
+    """Random numbers of the first draw of all tables and their dirt, or of a further one."""
+    return np.random.default_rng(seed + 1000 * draw)
+
+
+def real(name: str, n_train: int, draw: int) -> tuple[pd.DataFrame, np.ndarray, int]:
     data = datasets.load(name)
-    order = np.random.default_rng(1).permutation(len(data.y))[: n_train + FRESH]
+    order = seeded(1, draw).permutation(len(data.y))[: n_train + FRESH]
     frame = pd.DataFrame(np.asarray(data.X)[order], columns=[f"x{k}" for k in range(data.X.shape[1])])
     return frame, np.asarray(data.y)[order], n_train
 
 
-def diabetes() -> tuple[pd.DataFrame, np.ndarray, int]:
+def diabetes(draw: int) -> tuple[pd.DataFrame, np.ndarray, int]:
     X, y = load_diabetes(return_X_y=True)
-    order = np.random.default_rng(1).permutation(len(y))
+    order = seeded(1, draw).permutation(len(y))
     return pd.DataFrame(X[order], columns=[f"x{k}" for k in range(X.shape[1])]), y[order], 330
 
 
-def smooth() -> tuple[pd.DataFrame, np.ndarray, int]:
-    rng = np.random.default_rng(2)
+def smooth(draw: int) -> tuple[pd.DataFrame, np.ndarray, int]:
+    rng = seeded(2, draw)
     X = rng.normal(size=(1000 + FRESH, 5))
     y = np.sin(2 * X[:, 0]) + X[:, 2] * X[:, 3] + 0.3 * np.exp(X[:, 1] / 2) * rng.normal(size=len(X))
     return pd.DataFrame(X, columns=[f"x{k}" for k in range(5)]), y, 1000
 
 
-def heavy() -> tuple[pd.DataFrame, np.ndarray, int]:
-    rng = np.random.default_rng(3)
+def heavy(draw: int) -> tuple[pd.DataFrame, np.ndarray, int]:
+    rng = seeded(3, draw)
     X = rng.normal(size=(1500 + FRESH, 5))
     y = 3 * X[:, 0] + 5 * rng.standard_t(3, len(X)) * np.exp(X[:, 1] / 2)
     return pd.DataFrame(X, columns=[f"x{k}" for k in range(5)]), y, 1500
 
 
-def steps() -> tuple[pd.DataFrame, np.ndarray, int]:
-    rng = np.random.default_rng(4)
+def steps(draw: int) -> tuple[pd.DataFrame, np.ndarray, int]:
+    rng = seeded(4, draw)
     X = rng.uniform(size=(900 + FRESH, 8))
     noise = np.where(X[:, 2] > 0.7, 1.0, 0.2)
     y = np.floor(4 * X[:, 0]) + 2 * (X[:, 1] > 0.5) * X[:, 3] + noise * rng.normal(size=len(X))
     return pd.DataFrame(X, columns=[f"x{k}" for k in range(8)]), y, 900
 
 
-def mixed() -> tuple[pd.DataFrame, np.ndarray, int]:
-    rng = np.random.default_rng(5)
+def mixed(draw: int) -> tuple[pd.DataFrame, np.ndarray, int]:
+    rng = seeded(5, draw)
     n = 800 + FRESH
     size, city = rng.uniform(30, 200, n), rng.choice(["Ulm", "Bonn", "Kiel", "Jena"], n, p=[0.4, 0.3, 0.2, 0.1])
     street = np.array([f"Street {k}" for k in rng.integers(60, size=n)])
@@ -104,12 +110,12 @@ def mixed() -> tuple[pd.DataFrame, np.ndarray, int]:
     return frame, np.asarray(y), 800
 
 
-TABLES: dict[str, Callable[[], tuple[pd.DataFrame, np.ndarray, int]]] = {
-    "concrete": lambda: real("concrete", 700),
-    "power": lambda: real("power", 1000),
-    "kin8nm": lambda: real("kin8nm", 1000),
-    "boston": lambda: real("boston", 380),
-    "yacht": lambda: real("yacht", 230),
+TABLES: dict[str, Callable[[int], tuple[pd.DataFrame, np.ndarray, int]]] = {
+    "concrete": lambda draw: real("concrete", 700, draw),
+    "power": lambda draw: real("power", 1000, draw),
+    "kin8nm": lambda draw: real("kin8nm", 1000, draw),
+    "boston": lambda draw: real("boston", 380, draw),
+    "yacht": lambda draw: real("yacht", 230, draw),
     "diabetes": diabetes,
     "smooth": smooth,
     "heavy": heavy,
@@ -256,9 +262,9 @@ def cell_range(X: pd.DataFrame, rows: np.ndarray) -> None:
     X.iloc[rows, X.columns.get_loc("group")] = np.arange(1_000, 1_000 + len(rows))
 
 
-def prepared(X: pd.DataFrame, needs: str) -> pd.DataFrame:
+def prepared(X: pd.DataFrame, needs: str, draw: int) -> pd.DataFrame:
     """The table with the clean column that a kind of dirt works on."""
-    rng, n = np.random.default_rng(7), len(X)
+    rng, n = seeded(7, draw), len(X)
     if needs == "kind":
         return X.assign(kind=rng.choice([f"kind {c}" for c in "abcdefgh"], n))
     if needs == "extra":
@@ -301,7 +307,7 @@ def quantifier(regressor: object, loss: str, X: pd.DataFrame, y: np.ndarray, see
 
 def pairs(X: pd.DataFrame, y: np.ndarray, seed: int) -> tuple[Answer, float]:
     groups = X.pop("group") if "group" in X else None
-    model = PairEnsemble(random_state=seed, n_jobs=1).fit(X, y, groups=groups)
+    model = PairEnsemble(encoder=TableEncoder(), random_state=seed, n_jobs=1).fit(X, y, groups=groups)
     return answers(model), float(model.out_of_fold_["loss"].max())
 
 
@@ -377,9 +383,9 @@ POWER = {"boosting": 1, "forest": 1, "pairs": 2, "command": 1, AS_IT_COMES: 1}  
 # ---------------------------------------------------------------- one table, one model: all kinds of dirt
 
 
-def judged(table: str, name: str, kinds: list[str], results: Path) -> None:
+def judged(table: str, name: str, kinds: list[str], results: Path, draw: int = 0) -> None:
     warnings.simplefilter("ignore")
-    X, y, n = TABLES[table]()
+    X, y, n = TABLES[table](draw)
     power, clean = POWER[name], {}
 
     def fitted(X: pd.DataFrame, y: np.ndarray, seed: int = 0) -> tuple[Answer, float]:
@@ -387,17 +393,17 @@ def judged(table: str, name: str, kinds: list[str], results: Path) -> None:
 
     for kind in kinds:
         dirt, whole = DIRTS[kind], kind in WHOLE
-        frame = prepared(X, dirt.needs)
+        frame = prepared(X, dirt.needs, draw)
         fresh, truth = frame.iloc[n:].reset_index(drop=True), y[n:]
         try:
             if dirt.needs not in clean:
                 clean[dirt.needs] = fitted(frame.iloc[:n], y[:n])
             rows = n if whole else max(1, round(dirt.rows * n)) if dirt.rows % 1 else int(dirt.rows)
-            train, dirty_y, chosen = spoilt(dirt, frame.iloc[:n].reset_index(drop=True), y[:n], rows, 11)
+            train, dirty_y, chosen = spoilt(dirt, frame.iloc[:n].reset_index(drop=True), y[:n], rows, 11 + 1000 * draw)
             if kind.endswith("less"):
                 train, dirty_y = train.drop(index=chosen).reset_index(drop=True), np.delete(dirty_y, chosen)
             if kind == "5 % of the rows twice":
-                twice = np.random.default_rng(11).choice(n, round(0.05 * n), replace=False)
+                twice = seeded(11, draw).choice(n, round(0.05 * n), replace=False)
                 train, dirty_y = (
                     pd.concat([train, train.iloc[twice]], ignore_index=True),
                     np.append(dirty_y, dirty_y[twice]),
@@ -406,8 +412,18 @@ def judged(table: str, name: str, kinds: list[str], results: Path) -> None:
             model, worst = fitted(train, dirty_y, 1 if kind == "none" else 0)
             seconds = time.perf_counter() - began
             old, _ = clean[dirt.needs]
-            measure = {"table": table, "model": name, "kind": kind, "in_y": dirt.in_y, "seconds": round(seconds, 2)}
-            (p0, e0), (p1, e1) = old(fresh), model(spoilt(dirt, fresh, truth, len(fresh), 13)[0] if whole else fresh)
+            measure = {
+                "table": table,
+                "model": name,
+                "kind": kind,
+                "draw": draw,
+                "in_y": dirt.in_y,
+                "seconds": round(seconds, 2),
+            }
+            (p0, e0), (p1, e1) = (
+                old(fresh),
+                model(spoilt(dirt, fresh, truth, len(fresh), 13 + 1000 * draw)[0] if whole else fresh),
+            )
             l0, l1 = np.abs(truth - p0) ** power, np.abs(truth - p1) ** power
             measure["scale"] = float(e1.mean() / e0.mean())
             measure["error"] = float((l1.mean() / l0.mean()) ** (1 / power))
@@ -415,7 +431,7 @@ def judged(table: str, name: str, kinds: list[str], results: Path) -> None:
             measure["auc"] = rejection_auc(truth, p1, e1, criterion) / rejection_auc(truth, p0, e0, criterion)
             measure["ratio"], measure["clean ratio"] = float(e1.mean() / l1.mean()), float(e0.mean() / l0.mean())
             if not dirt.in_y:
-                spoilt_rows, _, chosen = spoilt(dirt, fresh, truth, len(fresh) if whole else DIRTY, 12)
+                spoilt_rows, _, chosen = spoilt(dirt, fresh, truth, len(fresh) if whole else DIRTY, 12 + 1000 * draw)
                 few, its = spoilt_rows.iloc[chosen].reset_index(drop=True), truth[chosen]
                 (p0, e0), (p1, e1) = old(few), model(few)
                 l0, l1 = np.abs(its - p0) ** power, np.abs(its - p1) ** power
@@ -426,6 +442,7 @@ def judged(table: str, name: str, kinds: list[str], results: Path) -> None:
                 "table": table,
                 "model": name,
                 "kind": kind,
+                "draw": draw,
                 "in_y": dirt.in_y,
                 "failed": traceback.format_exc()[-600:],
             }
@@ -504,6 +521,35 @@ def by(data: pd.DataFrame) -> dict[str, str]:
     }
 
 
+LIMITS = {"scale": (0.8, 1.25), "error": (0, 1.15), "auc": (0, 1.15), "largest": (0, 10), "dirty error": (0, 1.5)}
+
+
+def outside(data: pd.DataFrame) -> pd.Series:
+    """Fits with dirt that is not in y and of which a measure is outside of its limits."""
+    beyond = [data[name].notna() & ~data[name].between(*ends) for name, ends in LIMITS.items()]
+    return np.logical_or.reduce(beyond) & ~data["in_y"] & ~data["kind"].isin(CONTROLS)
+
+
+def compared(first: str, again: str) -> None:
+    """Cells that were outside of a limit, and the same cells with other draws of rows and dirt: is it the code, or chance?"""
+    data, more = pd.read_json(first, lines=True), pd.read_json(again, lines=True)
+    rows = {}
+    for _, cell in data[outside(data)].iterrows():
+        own = more[(more["table"] == cell["table"]) & (more["model"] == cell["model"]) & (more["kind"] == cell["kind"])]
+        texts = {}
+        for name, ends in LIMITS.items():
+            logs = np.log(own[name].dropna())
+            missed = f"{cell[name]:.2f}{'' if ends[0] <= cell[name] <= ends[1] or np.isnan(cell[name]) else '*'}"
+            spread = logs.std() / np.sqrt(len(logs))
+            texts[name] = f"{missed:>6s} again {np.exp(logs.mean()):.2f} x/ {np.exp(spread):.2f}"
+        rows[f"{cell['model']}, {cell['table']}, {cell['kind']}"] = texts | {
+            "outside": f"{outside(own).sum()} of {len(own)}"
+        }
+    with pd.option_context("display.width", 300, "display.max_rows", None, "display.max_columns", None):
+        print(pd.DataFrame(rows).T.to_string())
+    print(f"\n{outside(more).sum()} of {len(more)} fits are outside of a limit again")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--results", default=".bench/gauntlet.jsonl")
@@ -512,6 +558,8 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=list(DIRTS))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--show", nargs="*")
+    parser.add_argument("--again", help="a file of results: fit what was outside of a limit with other draws")
+    parser.add_argument("--draws", type=int, default=5)
     asked = parser.parse_args()
     if asked.show:
         shown(*asked.show)
@@ -521,11 +569,20 @@ def main() -> None:
     done = set()
     if results.exists():
         lines = [json.loads(line) for line in results.read_text().splitlines()]
-        done = {(line["table"], line["model"], line["kind"]) for line in lines}
+        done = {(line["table"], line["model"], line["kind"], line.get("draw", 0)) for line in lines}
     jobs = []
+    if asked.again:
+        data = pd.read_json(asked.again, lines=True)
+        for (model, table), own in data[outside(data)].groupby(["model", "table"]):
+            for draw in range(1, asked.draws + 1):
+                kinds = [kind for kind in own["kind"] if (table, model, kind, draw) not in done]
+                jobs += [(table, model, kinds, results, draw)] if kinds else []
+        Parallel(n_jobs=asked.jobs)(delayed(judged)(*job) for job in jobs)
+        compared(asked.again, asked.results)
+        return
     for name in asked.models:
         for table in asked.tables:
-            kinds = [kind for kind in asked.kinds if (table, name, kind) not in done]
+            kinds = [kind for kind in asked.kinds if (table, name, kind, 0) not in done]
             jobs += [(table, name, kinds, results)] if kinds else []
     began = time.perf_counter()
     Parallel(n_jobs=asked.jobs)(delayed(judged)(*job) for job in jobs)

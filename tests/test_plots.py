@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -128,14 +127,6 @@ def test_the_share_accepted_is_the_one_with_the_expected_loss_asked_for():
         plots.automation(DATA.y, SAID.prediction, SAID.expected_loss, cost, ax=Figure().subplots()).get_ylabel()
         == "their mean cost"
     )
-
-
-@pytest.mark.parametrize(("name", "arguments"), [("houses", []), ("asymmetric_cost", []), ("beta_nll", ["1"])])
-def test_examples(name, arguments, tmp_path):
-    script = Path(__file__).parents[1] / "examples" / f"{name}.py"
-    done = subprocess.run([sys.executable, "-W", "error", script, tmp_path, *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / f"{name}.png").stat().st_size > 20_000
 
 
 def test_houses_are_made_as_told():

@@ -24,6 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 from aleator.compiled_functions import COUPLING_SIGNATURE, compiled, mapped
 from aleator.suggestions import suggestion
 
+__all__ = [
+    "COUPLINGS",
+    "Coupling",
+    "get",
+]
+
 Scalar = Callable[[float], float]
 
 # A level beyond exp(600) = 1e260 is held there, so that an expected loss in any units stays a number.
@@ -34,10 +40,30 @@ _PLACES = [float(xi) for xi in np.linspace(-20, 20, 161)]  # where couplings are
 
 @dataclass(frozen=True)
 class Coupling:
-    """Two functions of xi that satisfy the paper's Condition 3.1, checked numerically when the value is made.
+    """Two functions f and g of xi that satisfy the paper's Condition 3.1.
 
-    Part 1: f > 0, df > 0 and dg < 0 everywhere. Part 2: for every L > 0, L f + lam g has a finite minimum. ``df`` and
-    ``dg`` are the derivatives with respect to xi. ``level``, if there is a safe closed form for -dg/df, replaces it.
+    The condition is checked numerically when the value is made. Part 1: f > 0, df > 0 and dg < 0 everywhere. Part 2:
+    for every L > 0, L f + lam g has a finite minimum. All functions take and return a float and are compiled when first
+    used.
+
+    Parameters
+    ----------
+    name : str
+        A name, for messages and files.
+    f, g : callable
+        The weight of the loss, and the price of a small weight, as functions of xi.
+    df, dg : callable
+        Their derivatives with respect to xi.
+    level : callable, default=None
+        A safe closed form of -dg/df, the expected loss over lam; None divides.
+
+    Examples
+    --------
+    >>> import math
+    >>> from aleator.couplings import Coupling
+    >>> exponential = Coupling("exponential", math.exp, lambda xi: -xi, math.exp, lambda xi: -1.0)
+    >>> exponential.expected_loss([0.0], 0.5)
+    array([0.5])
     """
 
     name: str
@@ -56,7 +82,13 @@ class Coupling:
         return Coupling, (self.name, self.f, self.g, self.df, self.dg, self.level)
 
     def level_of(self) -> Scalar:
-        """-dg/df as a scalar function of xi."""
+        """Give -dg/df as a scalar function of xi.
+
+        Returns
+        -------
+        callable
+            A function ``xi -> float``.
+        """
         if self.level is not None:
             return self.level
         df, dg = (compiled(part, COUPLING_SIGNATURE) for part in (self.df, self.dg))
@@ -69,7 +101,20 @@ class Coupling:
         return bool(np.allclose(np.log(levels), -np.array(_PLACES), rtol=0, atol=1e-9))
 
     def expected_loss(self, xi: ArrayLike, lam: float | NDArray[np.float64]) -> NDArray[np.float64]:
-        """-lam g'(z) / f'(z), what the quantifier says the loss will be (Interpretation 4.1)."""
+        """Give the expected loss -lam g'(z) / f'(z) (Interpretation 4.1).
+
+        Parameters
+        ----------
+        xi : array-like
+            Output of the quantifier.
+        lam : float or ndarray
+            The factor of the joint loss.
+
+        Returns
+        -------
+        ndarray
+            Expected losses, of the shape of xi.
+        """
         if self.level is not None:
             return lam * mapped(self.level, xi)  # Interpretations 5.1 and 5.2
         return -lam * mapped(self.dg, xi) / mapped(self.df, xi)
@@ -178,7 +223,29 @@ COUPLINGS: dict[str, Coupling] = {
 
 
 def get(coupling: str | Coupling) -> Coupling:
-    """A coupling by name, or the `Coupling` itself."""
+    """Get a coupling by name.
+
+    Parameters
+    ----------
+    coupling : str or Coupling
+        "sigmoid", "softplus", or a `Coupling`, which is returned as it is.
+
+    Returns
+    -------
+    Coupling
+        The coupling.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown.
+
+    Examples
+    --------
+    >>> from aleator import couplings
+    >>> couplings.get("sigmoid").name
+    'sigmoid'
+    """
     if isinstance(coupling, Coupling):
         return coupling
     if not isinstance(coupling, str):

@@ -25,20 +25,46 @@ from numpy.typing import ArrayLike, NDArray
 from aleator.compiled_functions import mapped, mapped_rows
 from aleator.suggestions import suggestion
 
+__all__ = [
+    "LOSSES",
+    "Cost",
+    "Loss",
+    "absolute",
+    "get",
+    "huber",
+    "logcosh",
+    "pinball",
+    "squared",
+]
+
 Scalar = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss: its value and the derivative of that value with respect to the prediction.
+    """A loss: its value, and the derivative of the value with respect to the prediction.
 
     ``value(y, y_r)`` and ``slope(y, y_r)`` take and return floats and are compiled when first used: plain arithmetic,
-    ``math``, ``if``. ``degree`` is p where L(a + c y, a + c y_r) = c^p L(y, y_r) for every c > 0 and a; the engine
-    then works on the standardised target, and what it finds does not depend on the unit of y. None if there is none.
+    ``math``, ``if``.
 
-    ``over_rows``: the loss is one number for all outputs of a row that is not a sum over them, such as the length of a
-    vector of errors. ``value`` and ``slope`` then take arrays (m,), and ``slope`` returns one.
+    Parameters
+    ----------
+    name : str
+        A name, for messages and files.
+    value : callable
+        The loss ``(y, y_r) -> float`` of a prediction y_r.
+    slope : callable
+        Its derivative with respect to y_r.
+    degree : int, default=None
+        The p for which L(a + c y, a + c y_r) = c^p L(y, y_r) for every c > 0 and a. Training then works on the
+        standardised target and does not depend on the unit of y. None if there is none.
+    over_rows : bool, default=False
+        Whether the loss is one number for all outputs of a row and no sum over them, such as the length of an error
+        vector. `value` and `slope` then take arrays (m,), and `slope` returns one.
 
+    Examples
+    --------
+    >>> from aleator.losses import Loss
     >>> late = Loss("late", lambda y, y_r: 5 * (y - y_r) if y > y_r else y_r - y,
     ...             lambda y, y_r: -5.0 if y > y_r else 1.0, degree=1)
     >>> late([3.0, 1.0], [1.0, 3.0])
@@ -63,7 +89,20 @@ class Loss:
             )
 
     def __call__(self, y: ArrayLike, y_pred: ArrayLike) -> NDArray[np.float64]:
-        """The loss of each sample; arrays broadcast. ``over_rows`` the last axis is that of the outputs."""
+        """Compute the loss of each row.
+
+        Parameters
+        ----------
+        y : array-like
+            Targets.
+        y_pred : array-like
+            Predictions; arrays are broadcast.
+
+        Returns
+        -------
+        ndarray
+            The losses. With `over_rows` the last axis is that of the outputs.
+        """
         return mapped_rows(self.value, y, y_pred) if self.over_rows else mapped(self.value, y, y_pred)
 
     def __reduce__(self) -> Any:
@@ -74,10 +113,19 @@ class Loss:
 
 @dataclass(frozen=True)
 class Cost:
-    """A loss known by its values only: a plain function (y, y_pred) -> losses of all samples at once, as arrays.
+    """A loss known by its values only: a plain function of arrays.
 
-    Nothing can be trained on it, but the loss of a regressor that is already there can be measured, and learned.
+    A `LossQuantifier` can learn it, but nothing can be trained on it.
 
+    Parameters
+    ----------
+    function : callable
+        A function ``(y, y_pred) -> losses`` of arrays, with one loss for each row or output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aleator.losses import Cost
     >>> late = Cost(lambda y, y_pred: np.where(y > y_pred, 5 * (y - y_pred), y_pred - y))
     >>> late([3.0, 1.0], [1.0, 3.0])
     array([10.,  2.])
@@ -88,12 +136,30 @@ class Cost:
 
     @property
     def name(self) -> str:
-        """The function's own name, for messages and axes."""
+        """The name of the function, for messages and axes."""
         name = getattr(self.function, "__name__", type(self.function).__name__)
         return "own" if name == "<lambda>" else str(name)
 
     def __call__(self, y: ArrayLike, y_pred: ArrayLike) -> NDArray[np.float64]:
-        """The loss of each sample, or an error that says where it is not one."""
+        """Compute the loss of each row.
+
+        Parameters
+        ----------
+        y : array-like
+            Targets.
+        y_pred : array-like
+            Predictions.
+
+        Returns
+        -------
+        ndarray
+            The losses.
+
+        Raises
+        ------
+        ValueError
+            If the function fails or does not give a loss for each row.
+        """
         y, y_pred = np.asarray(y, np.float64), np.asarray(y_pred, np.float64)
         try:
             each = np.asarray(self.function(y, y_pred))
@@ -144,7 +210,24 @@ def _logcosh_slope(y: float, y_r: float) -> float:
 
 
 def huber(delta: float = 1.0) -> Loss:
-    """Squared within `delta` of the target, linear beyond; `delta` is in the units of the target."""
+    """Make a Huber loss: squared near the target, linear beyond.
+
+    Parameters
+    ----------
+    delta : float, default=1.0
+        Distance at which it becomes linear, in the units of the target.
+
+    Returns
+    -------
+    Loss
+        The loss ``huber(delta)``.
+
+    Examples
+    --------
+    >>> from aleator import losses
+    >>> losses.huber(1.0)([0.0, 0.0], [0.5, 3.0])
+    array([0.125, 2.5  ])
+    """
     if not (math.isfinite(delta) and delta > 0):
         raise ValueError(f"huber: delta must be a positive number, got {delta!r}.")
     return _huber(float(delta))
@@ -163,7 +246,24 @@ def _huber(delta: float) -> Loss:
 
 
 def pinball(q: float = 0.5) -> Loss:
-    """The loss whose best constant is the q-quantile; a prediction too low costs q a unit, too high 1 - q."""
+    """Make a pinball loss, for which the best prediction is the q-quantile.
+
+    Parameters
+    ----------
+    q : float, default=0.5
+        The quantile. A prediction that is too low costs q a unit, one that is too high 1 - q.
+
+    Returns
+    -------
+    Loss
+        The loss ``pinball(q)``.
+
+    Examples
+    --------
+    >>> from aleator import losses
+    >>> losses.pinball(0.9)([1.0, 1.0], [0.0, 2.0])
+    array([0.9, 0.1])
+    """
     if not 0 < q < 1:
         raise ValueError(f"pinball: q must lie strictly between 0 and 1, got {q!r}.")
     return _pinball(float(q))
@@ -197,7 +297,29 @@ _FAMILIES = {"huber": huber, "pinball": pinball}
 
 
 def get(loss: str | Loss) -> Loss:
-    """A loss by name ("squared", "huber(2.5)", "pinball(0.9)"), or the `Loss` itself."""
+    """Get a loss by name.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        "squared", "absolute", "huber(2.5)", "pinball(0.9)", "logcosh", or a `Loss`, which is returned as it is.
+
+    Returns
+    -------
+    Loss
+        The loss.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or belongs to another loss.
+
+    Examples
+    --------
+    >>> from aleator import losses
+    >>> losses.get("pinball(0.9)").name
+    'pinball(0.9)'
+    """
     if isinstance(loss, Loss):
         if loss.name in LOSSES and loss.value is not LOSSES[loss.name].value:
             raise ValueError(f"the name {loss.name!r} belongs to a loss of aleator's; give yours another.")

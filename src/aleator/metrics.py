@@ -17,6 +17,20 @@ from aleator import losses
 from aleator.losses import Cost, Loss
 from aleator.suggestions import suggestion
 
+__all__ = [
+    "LossCalibration",
+    "coverage",
+    "crps",
+    "excess_auc",
+    "interval_width",
+    "loss_calibration",
+    "nll",
+    "oracle_auc",
+    "oracle_curve",
+    "rejection_auc",
+    "rejection_curve",
+]
+
 Floats = NDArray[np.float64]
 Measure = str | Loss | Callable[..., ArrayLike]  # a loss by name, a `Loss`, or a function (y, y_pred) -> losses
 
@@ -29,10 +43,31 @@ ERRORS: dict[str, tuple[str, Callable[[Floats], Floats]]] = {
 
 
 def rejection_curve(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: Measure = "rmse") -> Floats:
-    """Error of what is left after dropping the n most uncertain samples, for n = 0, ..., N - 1 (paper, sec. 8).
+    """Compute the error of the rest after dropping the n most uncertain rows, for n = 0, ..., N - 1 (sec. 8).
 
-    `error` is "rmse", "mse", "mae", a loss by name, a `Loss`, or a function (y, y_pred) -> losses.
-    Of equally uncertain samples, the later leaves first.
+    Rows that are equally uncertain count with the mean of their losses.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    uncertainty : array-like of shape (n,)
+        Uncertainty of each prediction; only its order matters.
+    error : str, Loss or callable, default="rmse"
+        "rmse", "mse", "mae", a loss by name, a `Loss`, or a function ``(y, y_pred) -> losses``.
+
+    Returns
+    -------
+    ndarray of shape (N,)
+        Errors of the remaining rows.
+
+    Examples
+    --------
+    >>> from aleator.metrics import rejection_curve
+    >>> rejection_curve([0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [1, 2, 3], "mae")
+    array([2. , 1.5, 1. ])
     """
     y, y_pred, uncertainty = _arrays(y_true=y_true, y_pred=y_pred, uncertainty=uncertainty)
     loss, of_mean = _error(error)
@@ -42,25 +77,110 @@ def rejection_curve(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike
 
 
 def rejection_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: Measure = "rmse") -> float:
-    """Area under the rejection curve: trapezoid sum over n, divided by N - 1. Less is better."""
+    """Compute the area under the rejection curve: the trapezoid sum over n, divided by N - 1. Smaller is better.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    uncertainty : array-like of shape (n,)
+        Uncertainty of each prediction; only its order matters.
+    error : str, Loss or callable, default="rmse"
+        "rmse", "mse", "mae", a loss by name, a `Loss`, or a function ``(y, y_pred) -> losses``.
+
+    Returns
+    -------
+    float
+        The area, in the units of the error.
+
+    Examples
+    --------
+    >>> from aleator.metrics import rejection_auc
+    >>> rejection_auc([0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [1, 2, 3], "mae")
+    1.5
+    """
     return area(rejection_curve(y_true, y_pred, uncertainty, error))
 
 
 def oracle_curve(y_true: ArrayLike, y_pred: ArrayLike, error: Measure = "rmse") -> Floats:
-    """The rejection curve of someone who knows the losses: the least there can be for these predictions."""
+    """Compute the rejection curve of an oracle that knows the losses: the least possible for these predictions.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    error : str, Loss or callable, default="rmse"
+        "rmse", "mse", "mae", a loss by name, a `Loss`, or a function ``(y, y_pred) -> losses``.
+
+    Returns
+    -------
+    ndarray of shape (N,)
+        Errors of the remaining rows.
+
+    Examples
+    --------
+    >>> from aleator.metrics import oracle_curve
+    >>> oracle_curve([0.0, 0.0, 0.0], [3.0, 1.0, 2.0], "mae")
+    array([2. , 1.5, 1. ])
+    """
     y, y_pred = _arrays(y_true=y_true, y_pred=y_pred)
     return rejection_curve(y, y_pred, _per_sample(_error(error)[0], y, y_pred), error)
 
 
 def oracle_auc(y_true: ArrayLike, y_pred: ArrayLike, error: Measure = "rmse") -> float:
-    """Area under the oracle's rejection curve."""
+    """Compute the area under the rejection curve of an oracle.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    error : str, Loss or callable, default="rmse"
+        "rmse", "mse", "mae", a loss by name, a `Loss`, or a function ``(y, y_pred) -> losses``.
+
+    Returns
+    -------
+    float
+        The area.
+
+    Examples
+    --------
+    >>> from aleator.metrics import oracle_auc
+    >>> oracle_auc([0.0, 0.0, 0.0], [3.0, 1.0, 2.0], "mae")
+    1.5
+    """
     return area(oracle_curve(y_true, y_pred, error))
 
 
 def excess_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, error: Measure = "rmse") -> float:
-    """How far the ranking is from the oracle's: 0 for the oracle, around 1 for a ranking that knows nothing.
+    """Compute how far a ranking is from that of an oracle: (AUC - oracle AUC) / (error of all rows - oracle AUC).
 
-    (AUC - oracle AUC) / (error of all samples - oracle AUC).
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    uncertainty : array-like of shape (n,)
+        Uncertainty of each prediction; only its order matters.
+    error : str, Loss or callable, default="rmse"
+        "rmse", "mse", "mae", a loss by name, a `Loss`, or a function ``(y, y_pred) -> losses``.
+
+    Returns
+    -------
+    float
+        0 for the oracle, about 1 for a random ranking.
+
+    Examples
+    --------
+    >>> from aleator.metrics import excess_auc
+    >>> excess_auc([0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [1, 2, 3], "mae")
+    0.0
     """
     curve, oracle = rejection_curve(y_true, y_pred, uncertainty, error), oracle_auc(y_true, y_pred, error)
     room = float(curve[0]) - oracle
@@ -69,10 +189,22 @@ def excess_auc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: ArrayLike, err
 
 @dataclass(frozen=True)
 class LossCalibration:
-    """Predicted against realised loss. `bins` has the columns predicted, realised, count, ratio, least certain last.
+    """Expected against realised loss.
 
-    `ratio` is mean predicted over mean realised loss of all samples; `error` the mean over samples of
-    |predicted - realised| by bins, divided by the mean realised loss.
+    Attributes
+    ----------
+    bins : DataFrame
+        Columns predicted, realised, count and ratio, a row for each bin, the least certain last.
+    ratio : float
+        Mean expected over mean realised loss of all rows.
+    error : float
+        Mean of ``|expected - realised|`` of the bins, divided by the mean realised loss.
+
+    Examples
+    --------
+    >>> from aleator.metrics import loss_calibration
+    >>> loss_calibration([0.0, 0.0], [1.0, 2.0], [1.0, 4.0], n_bins=1).ratio
+    1.0
     """
 
     bins: pd.DataFrame
@@ -87,7 +219,32 @@ def loss_calibration(
     loss: Measure = "squared",
     n_bins: int = 10,
 ) -> LossCalibration:
-    """Compare expected with realised losses in `n_bins` bins of equally many samples, ordered by expected loss."""
+    """Compare expected with realised losses in bins of equally many rows, ordered by expected loss.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    expected_loss : array-like of shape (n,)
+        Expected losses.
+    loss : str, Loss or callable, default="squared"
+        The loss, by name, as a `Loss` or as a function ``(y, y_pred) -> losses``.
+    n_bins : int, default=10
+        Number of bins.
+
+    Returns
+    -------
+    LossCalibration
+        The bins, the ratio over all rows, and the mean error of the bins.
+
+    Examples
+    --------
+    >>> from aleator.metrics import loss_calibration
+    >>> loss_calibration([0.0, 0.0], [1.0, 2.0], [1.0, 2.0], "absolute", n_bins=2).error
+    0.0
+    """
     y, y_pred, expected = _arrays(y_true=y_true, y_pred=y_pred, expected_loss=expected_loss)
     realised, expected = _per_sample(losses.measured(loss), y, y_pred), _rank(expected)
     if not (isinstance(n_bins, numbers.Integral) and 1 <= n_bins <= len(y)):
@@ -110,28 +267,113 @@ def loss_calibration(
 
 
 def coverage(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
-    """Share of the targets inside their interval, ends included."""
+    """Compute the share of the targets inside their interval, ends included.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    lower : array-like of shape (n,)
+        Lower ends.
+    upper : array-like of shape (n,)
+        Upper ends.
+
+    Returns
+    -------
+    float
+        The share.
+
+    Examples
+    --------
+    >>> from aleator.metrics import coverage
+    >>> coverage([0.0, 5.0], [-1.0, 0.0], [1.0, 1.0])
+    0.5
+    """
     y, lower, upper = _arrays(y_true=y_true, lower=lower, upper=upper)
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
 def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
-    """Mean width of the intervals."""
+    """Compute the mean width of intervals.
+
+    Parameters
+    ----------
+    lower : array-like of shape (n,)
+        Lower ends.
+    upper : array-like of shape (n,)
+        Upper ends.
+
+    Returns
+    -------
+    float
+        The mean width.
+
+    Examples
+    --------
+    >>> from aleator.metrics import interval_width
+    >>> interval_width([-1.0, 0.0], [1.0, 1.0])
+    1.5
+    """
     lower, upper = _arrays(lower=lower, upper=upper)
     return float(np.mean(upper - lower))
 
 
 def nll(y_true: ArrayLike, y_pred: ArrayLike, scale: ArrayLike, distribution: str = "gaussian") -> float:
-    """Mean negative log-likelihood of a Gaussian (scale: standard deviation) or Laplace (mean absolute error)."""
+    """Compute the mean negative log-likelihood of a Gaussian or Laplace distribution.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    scale : array-like of shape (n,)
+        Standard deviation (Gaussian) or mean absolute error (Laplace).
+    distribution : {"gaussian", "laplace"}, default="gaussian"
+        The distribution.
+
+    Returns
+    -------
+    float
+        The mean.
+
+    Examples
+    --------
+    >>> from aleator.metrics import nll
+    >>> round(nll([0.0], [0.0], [1.0]), 4)
+    0.9189
+    """
     y, y_pred, scale = _arrays(y_true=y_true, y_pred=y_pred, scale=scale)
     return float(-np.mean(_distribution(distribution).logpdf(y, loc=y_pred, scale=scale)))
 
 
 def crps(y_true: ArrayLike, y_pred: ArrayLike, scale: ArrayLike, distribution: str = "gaussian") -> float:
-    """Mean continuous ranked probability score, in the units of y, of the same distributions as `nll`.
+    """Compute the mean continuous ranked probability score of a Gaussian or Laplace distribution.
 
-    Gaussian: s (t (2 Phi(t) - 1) + 2 phi(t) - 1 / sqrt(pi)), t = (y - mu) / s. Laplace, with d = |y - mu|:
+    Gaussian: s (t (2 Phi(t) - 1) + 2 phi(t) - 1 / sqrt(pi)) with t = (y - mu) / s. Laplace, with ``d = |y - mu|``:
     d + b exp(-d / b) - 3 b / 4.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    scale : array-like of shape (n,)
+        Standard deviation (Gaussian) or mean absolute error (Laplace).
+    distribution : {"gaussian", "laplace"}, default="gaussian"
+        The distribution.
+
+    Returns
+    -------
+    float
+        The mean, in the units of y.
+
+    Examples
+    --------
+    >>> from aleator.metrics import crps
+    >>> round(crps([0.0], [0.0], [1.0], "laplace"), 2)
+    0.25
     """
     y, y_pred, scale = _arrays(y_true=y_true, y_pred=y_pred, scale=scale)
     if _distribution(distribution) is stats.norm:

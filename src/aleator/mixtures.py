@@ -12,21 +12,77 @@ from numpy.typing import ArrayLike, NDArray
 from aleator import losses
 from aleator.losses import Cost, Loss
 
+__all__ = [
+    "additive",
+    "gaussian",
+    "laplace",
+    "of",
+]
+
 Floats = NDArray[np.float64]
 Parts = tuple[Floats, Floats, Floats]
 
 
 def gaussian(mu: ArrayLike, variance: ArrayLike) -> Parts:
-    """Squared loss: mu = mean mu_j, V = mean(V_j + (mu_j - mu)^2), for any distribution of the members (eq. 4.11)."""
+    """Mix members for the squared loss: eq. (4.11).
+
+    The mean is mu = mean(mu_j), and the expected loss V = mean(V_j + (mu_j - mu)^2), for any distribution of the
+    members.
+
+    Parameters
+    ----------
+    mu : array-like of shape (K, n) or (K, n, m)
+        Predictions of the members.
+    variance : array-like of shape (K, n) or (K, n, m)
+        Expected squared losses of the members.
+
+    Returns
+    -------
+    mean : ndarray
+        Prediction of the mixture.
+    aleatoric : ndarray
+        Mean of the members' expected losses.
+    epistemic : ndarray
+        Mean squared distance of the members from the mean.
+
+    Examples
+    --------
+    >>> from aleator import mixtures
+    >>> mixtures.gaussian([[0.0], [2.0]], [[1.0], [1.0]])
+    (array([1.]), array([1.]), array([1.]))
+    """
     mu, variance, mean = _members(mu, variance)
     epistemic = _to_shape((mu - mean) ** 2, variance)
     return mean, variance.mean(axis=0), epistemic.mean(axis=0)
 
 
 def laplace(mu: ArrayLike, scale: ArrayLike) -> Parts:
-    """Absolute loss: E|y - mu| = mean(d_j + b_j exp(-d_j / b_j)), d_j = |mu - mu_j|, members Laplace (eq. 4.12).
+    """Mix Laplace distributed members for the absolute loss: eq. (4.12).
 
-    The aleatoric part is the mean of b_j; what is left is epistemic, and never negative.
+    ``E|y - mu| = mean(d_j + b_j exp(-d_j / b_j))`` with ``d_j = |mu - mu_j|``.
+
+    Parameters
+    ----------
+    mu : array-like of shape (K, n) or (K, n, m)
+        Predictions of the members.
+    scale : array-like of shape (K, n) or (K, n, m)
+        Expected absolute losses of the members.
+
+    Returns
+    -------
+    mean : ndarray
+        Prediction of the mixture.
+    aleatoric : ndarray
+        Mean of the members' expected losses.
+    epistemic : ndarray
+        The rest of the expected loss, never negative.
+
+    Examples
+    --------
+    >>> from aleator import mixtures
+    >>> mean, aleatoric, epistemic = mixtures.laplace([[0.0], [2.0]], [[1.0], [1.0]])
+    >>> epistemic.round(3)
+    array([0.368])
     """
     mu, scale, mean = _members(mu, scale)
     distance = _to_shape(np.abs(mu - mean), scale)
@@ -37,9 +93,33 @@ def laplace(mu: ArrayLike, scale: ArrayLike) -> Parts:
 
 
 def additive(mu: ArrayLike, expected_loss: ArrayLike, loss: Loss | Cost) -> Parts:
-    """Any other loss: the members' expected loss plus the loss between a member and the mean.
+    """Mix members for any other loss: add the loss between a member and the mean.
 
-    Exact for the squared loss, and for a loss that obeys the triangle inequality an upper bound.
+    Exact for the squared loss, and an upper bound for a loss that obeys the triangle inequality.
+
+    Parameters
+    ----------
+    mu : array-like of shape (K, n) or (K, n, m)
+        Predictions of the members.
+    expected_loss : array-like of shape (K, n) or (K, n, m)
+        Expected losses of the members.
+    loss : Loss or Cost
+        The loss.
+
+    Returns
+    -------
+    mean : ndarray
+        Prediction of the mixture.
+    aleatoric : ndarray
+        Mean of the members' expected losses.
+    epistemic : ndarray
+        Mean loss between a member and the mean.
+
+    Examples
+    --------
+    >>> from aleator import losses, mixtures
+    >>> mixtures.additive([[0.0], [2.0]], [[1.0], [1.0]], losses.squared)
+    (array([1.]), array([1.]), array([1.]))
     """
     mu, expected_loss, mean = _members(mu, expected_loss)
     epistemic = _to_shape(loss(mu, np.broadcast_to(mean, mu.shape)), expected_loss)
@@ -47,7 +127,24 @@ def additive(mu: ArrayLike, expected_loss: ArrayLike, loss: Loss | Cost) -> Part
 
 
 def of(loss: Loss | Cost) -> Callable[[ArrayLike, ArrayLike], Parts]:
-    """The rule for a loss."""
+    """Get the rule for a loss.
+
+    Parameters
+    ----------
+    loss : Loss or Cost
+        The loss.
+
+    Returns
+    -------
+    callable
+        `gaussian`, `laplace`, or `additive` for this loss: a function of the members' predictions and expected losses.
+
+    Examples
+    --------
+    >>> from aleator import losses, mixtures
+    >>> mixtures.of(losses.squared) is mixtures.gaussian
+    True
+    """
     if losses.is_squared(loss):
         return gaussian
     if isinstance(loss, Loss) and loss.value is losses.absolute.value:

@@ -31,14 +31,45 @@ from aleator.compiled_functions import COUPLING_SIGNATURE, compiled, mapped
 from aleator.couplings import COUPLINGS, Coupling
 from aleator.losses import Loss, absolute, is_squared
 
+__all__ = [
+    "OBJECTIVES",
+    "Objective",
+    "beta_nll",
+    "joint",
+    "likelihood",
+]
+
 Triple = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class Objective:
-    """``evaluate(L, xi, lam)`` gives value and derivatives; ``expected_loss(xi, lam)`` reads the quantifier.
+    """What one row adds to the training objective, as a function of its loss L and the quantifier's output xi.
 
-    ``judge`` is the objective whose values tell how good a model is, where it is not the one that is trained with.
+    Parameters
+    ----------
+    name : str
+        A name, for files and messages.
+    evaluate : callable
+        A function ``(L, xi, lam) -> (value, d value / d L, d value / d xi)`` of floats.
+    expected_loss : callable or None
+        A function ``(xi, lam) -> expected loss`` of arrays; None if there is no quantifier.
+    level : callable, default=None
+        The expected loss over lam, as a scalar function of xi.
+    judge : Objective, default=None
+        The objective whose values tell how good a model is, if it is not this one.
+    share : float, default=1.0
+        For a likelihood: its value is share (L / V + ln V).
+    measures : str, default="joint_loss"
+        What its values are called in `history_`.
+
+    Examples
+    --------
+    >>> from aleator.couplings import get
+    >>> from aleator.objectives import joint
+    >>> value, slope_of_loss, slope_of_xi = joint(get("sigmoid")).evaluate(1.0, 0.0, 1.0)
+    >>> round(value, 4), round(slope_of_loss, 4), round(slope_of_xi, 4)
+    (1.3863, 0.6931, 0.0)
     """
 
     name: str
@@ -82,7 +113,24 @@ _FUSED = {"sigmoid": _joint_sigmoid, "softplus": _joint_softplus}
 
 @functools.cache
 def joint(coupling: Coupling) -> Objective:
-    """The paper's joint loss L f + lam g."""
+    """Make the joint loss L f + lam g of a coupling, eq. (3.1).
+
+    Parameters
+    ----------
+    coupling : Coupling
+        The functions f and g.
+
+    Returns
+    -------
+    Objective
+        The objective.
+
+    Examples
+    --------
+    >>> from aleator import couplings, objectives
+    >>> objectives.joint(couplings.get("softplus")).name
+    'joint-softplus'
+    """
     shipped = COUPLINGS.get(coupling.name) is coupling and coupling.name in _FUSED
     evaluate = _FUSED[coupling.name] if shipped else composed(coupling)
     return Objective(f"joint-{coupling.name}", evaluate, coupling.expected_loss, coupling.level_of())
@@ -172,7 +220,29 @@ OBJECTIVES: dict[str, Objective] = {
 
 
 def likelihood(loss: Loss) -> Objective:
-    """The likelihood a loss belongs to."""
+    """Get the likelihood that belongs to a loss.
+
+    Parameters
+    ----------
+    loss : Loss
+        The squared loss (Gaussian) or the absolute loss (Laplace).
+
+    Returns
+    -------
+    Objective
+        The objective.
+
+    Raises
+    ------
+    ValueError
+        For any other loss.
+
+    Examples
+    --------
+    >>> from aleator import losses, objectives
+    >>> objectives.likelihood(losses.squared).name
+    'gaussian'
+    """
     if is_squared(loss):
         return OBJECTIVES["gaussian"]
     if loss.value is absolute.value:
@@ -185,10 +255,33 @@ def likelihood(loss: Loss) -> Objective:
 
 @functools.cache
 def beta_nll(loss: Loss, beta: float) -> Objective:
-    """The likelihood times spread^beta, which is not differentiated (Seitzer et al. 2022).
+    """Make the beta-NLL: the likelihood times spread^beta, which is not differentiated.
 
-    beta = 0 is the likelihood. beta = 1 gives the regressor the derivative of the plain loss: every sample counts
-    alike. Values at different spreads do not compare, so models are judged by the likelihood.
+    beta = 0 is the likelihood. beta = 1 gives the regressor the derivative of the plain loss. Values at different
+    spreads do not compare, so models are judged by the likelihood.
+
+    Parameters
+    ----------
+    loss : Loss
+        The squared or the absolute loss.
+    beta : float
+        The exponent.
+
+    Returns
+    -------
+    Objective
+        The objective.
+
+    References
+    ----------
+    .. [1] M. Seitzer, A. Tavakoli, D. Antic, G. Martius, "On the pitfalls of heteroscedastic uncertainty estimation
+       with probabilistic neural networks", ICLR 2022.
+
+    Examples
+    --------
+    >>> from aleator import losses, objectives
+    >>> objectives.beta_nll(losses.squared, 0.5).name
+    'beta-nll-gaussian'
     """
     plain = likelihood(loss)
     share = plain.share

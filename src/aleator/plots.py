@@ -15,6 +15,8 @@ from aleator.estimators import Prediction
 from aleator.losses import Cost, Loss
 from aleator.metrics import Measure
 
+__all__ = ["BLUE", "GREY", "ORANGE", "RED", "automation", "band", "calibration", "history", "rejection"]
+
 BLUE, ORANGE, GREY, RED = "#2364aa", "#ea7317", "#9aa5b1", "#c1292e"
 CURVES = (("validation", RED, "validation rows"), ("cv", ORANGE, "rows held out in turn"))
 
@@ -28,10 +30,37 @@ def band(
     width: float = 2.0,
     ax: Axes | None = None,
 ) -> Axes:
-    """The prediction over one input, with a band of `width` times the expected deviation, and the samples behind it.
+    """Draw predictions over one input, with a band of expected errors and the rows behind it.
 
-    The band is the standard deviation for the squared loss, the expected absolute error for the absolute loss, and
-    otherwise the two points whose loss is `width` times the expected one.
+    Parameters
+    ----------
+    x : array-like of shape (n,)
+        The input, in increasing order.
+    prediction : Prediction
+        Predictions at x, with one output.
+    X : array-like of shape (N,) or (N, 1), default=None
+        Inputs of rows to draw.
+    y : array-like of shape (N,), default=None
+        Their targets.
+    width : float, default=2.0
+        Half of the width of the band, in standard deviations for the squared loss. For other losses the ends of the
+        band are the points whose loss is `width` times the expected one.
+    ax : Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from aleator import PairRegressor, plots
+    >>> x = np.linspace(0, 1, 50)
+    >>> model = PairRegressor(epochs=5, rescale=False).fit(x[:, None], x)
+    >>> ax = plots.band(x, model.predict_uncertainty(x[:, None]), x, x, ax=Figure().subplots())
     """
     ax = _axes(ax)
     grid = np.asarray(x, np.float64).ravel()
@@ -73,7 +102,34 @@ def rejection(
     label: str = "refusing the least certain",
     ax: Axes | None = None,
 ) -> Axes:
-    """The error of what is left against the share refused, between the oracle's and that of refusing at random."""
+    """Draw the error of the rest against the share of rows refused, between an oracle and refusing at random.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    uncertainty : array-like of shape (n,)
+        Uncertainty of each prediction; only its order matters.
+    error : str, Loss or callable, default="rmse"
+        "rmse", "mse", "mae", a loss by name, a `Loss`, or a function ``(y, y_pred) -> losses``.
+    label : str, default="refusing the least certain"
+        Label of the curve.
+    ax : Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from aleator import plots
+    >>> ax = plots.rejection([0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [1, 2, 3], "mae", ax=Figure().subplots())
+    """
     ax = _axes(ax)
     curve = metrics.rejection_curve(y_true, y_pred, uncertainty, error)
     oracle = metrics.oracle_curve(y_true, y_pred, error)
@@ -97,10 +153,36 @@ def automation(
     limit: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The mean loss of the predictions that are accepted, most certain first: what was expected, and what came.
+    """Draw the mean expected and realised loss of the accepted predictions, most certain first.
 
-    The two agree where the expected loss is right in scale, and then the share to accept can be chosen before the truth
-    is known: with `limit`, as many as have a mean expected loss of at most that.
+    The two curves agree if the expected loss is right in scale. Then the share to accept can be chosen before the
+    targets are known.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    expected_loss : array-like of shape (n,)
+        Expected losses.
+    loss : str, Loss or callable, default="squared"
+        The loss.
+    limit : float, default=None
+        Mark the share of rows that have a mean expected loss of at most this.
+    ax : Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from aleator import plots
+    >>> ax = plots.automation([0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [1, 4, 9], limit=2.0, ax=Figure().subplots())
     """
     ax = _axes(ax)
     measure = losses.measured(loss)
@@ -133,7 +215,34 @@ def calibration(
     n_bins: int = 10,
     ax: Axes | None = None,
 ) -> Axes:
-    """Predicted against realised loss by bins of equally many samples; on the diagonal the scale is right."""
+    """Draw expected against realised loss by bins of equally many rows; on the diagonal the scale is right.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    expected_loss : array-like of shape (n,)
+        Expected losses.
+    loss : str, Loss or callable, default="squared"
+        The loss.
+    n_bins : int, default=10
+        Number of bins.
+    ax : Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from aleator import plots
+    >>> ax = plots.calibration([0.0, 0.0], [1.0, 2.0], [1.0, 4.0], n_bins=2, ax=Figure().subplots())
+    """
     ax = _axes(ax)
     result = metrics.loss_calibration(y_true, y_pred, expected_loss, loss, n_bins)
     bins = result.bins[(result.bins["predicted"] > 0) & (result.bins["realised"] > 0)]
@@ -157,10 +266,30 @@ def calibration(
 
 
 def history(model: Any, *, ax: Axes | None = None) -> Axes:
-    """The joint loss by epoch on the training and on held-out rows; `model` is an estimator or its ``history_``.
+    """Draw the joint loss by epoch, on training and held-out rows.
 
-    Where lam changes, held-out rows have no joint loss, for those at different lams do not compare: then it is the
-    regressor's loss or, where the number of epochs was chosen by it, the score.
+    Where lam changes, joint losses of held-out rows do not compare. Then the loss of the regressor or the score is
+    drawn.
+
+    Parameters
+    ----------
+    model : estimator or DataFrame
+        A fitted estimator, or its ``history_``.
+    ax : Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from aleator import PairRegressor, plots
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> ax = plots.history(PairRegressor(epochs=5, rescale=False).fit(X, X[:, 0]), ax=Figure().subplots())
     """
     ax = _axes(ax)
     if not isinstance(model, pd.DataFrame):

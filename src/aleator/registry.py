@@ -26,10 +26,41 @@ MODELS: dict[str, type[Any]] = {
 def load(
     path: str | PathLike[str], estimator: Any = None, *, key: bytes | None = None, max_bytes: int = Limits.bytes
 ) -> Any:
-    """Read a model that `save` wrote. Nothing in the file is executed; a damaged file is refused with a ValueError.
+    """Read a model file. Nothing in the file is executed.
 
-    `estimator` is the regressor of a `LossQuantifier` whose file could not hold it, fitted as it was then. With a
-    secret `key` the file must have been signed with it (`save(path, key=...)`). Files of more than `max_bytes` are
-    refused before they are read.
+    Parameters
+    ----------
+    path : str or PathLike
+        A file that `save` or the command wrote.
+    estimator : estimator, default=None
+        The fitted regressor of a `LossQuantifier` whose file could not hold it.
+    key : bytes, default=None
+        The secret key that the file must have been signed with.
+    max_bytes : int, default=4 GiB
+        Larger files are refused before they are read.
+
+    Returns
+    -------
+    estimator
+        The fitted model.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, unsigned or not a model file, or if `estimator` is another regressor.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from aleator import LossQuantifier, load
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LossQuantifier(Ridge()).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.aleator")
+    ...     again = load(f"{folder}/model.aleator")
+    >>> bool((again.predict_loss(X) == model.predict_loss(X)).all())
+    True
     """
     return serialization.load(path, MODELS, estimator, key, Limits(bytes=max_bytes))

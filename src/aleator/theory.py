@@ -29,6 +29,19 @@ from aleator import couplings
 from aleator.compiled_functions import mapped
 from aleator.couplings import COUPLINGS, Coupling
 
+__all__ = [
+    "Limits",
+    "Optimum",
+    "contributions",
+    "limits",
+    "optimum",
+    "quantifier_ratio",
+    "quantifier_speed",
+    "regressor_ratio",
+    "regressor_speed",
+    "surface",
+]
+
 Floats = NDArray[np.float64]
 
 # Where the quantifier of the softplus coupling learns fastest, lam = MU0 L: the positive root of e^mu = 1 + 2 mu.
@@ -39,7 +52,23 @@ LARGEST_SOFTPLUS_SPEED = 4 * MU0 / (1 + 2 * MU0) ** 2
 
 @dataclass(frozen=True)
 class Optimum:
-    """Where M(L, xi) is least: xi, the value there, and the curvature there, each of the shape of L and lam."""
+    """Where the joint loss M(L, xi) of a region is least.
+
+    Attributes
+    ----------
+    xi : ndarray
+        The minimiser.
+    value : ndarray
+        M at the minimiser.
+    curvature : ndarray
+        The second derivative of M with respect to xi there.
+
+    Examples
+    --------
+    >>> from aleator import theory
+    >>> float(theory.optimum(1.0, 1.0).xi)
+    -0.0
+    """
 
     xi: Floats
     value: Floats
@@ -47,7 +76,28 @@ class Optimum:
 
 
 def optimum(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling = "sigmoid") -> Optimum:
-    """The quantifier's best answer to a loss L."""
+    """Compute the quantifier's best answer to a loss L, Lemma 6.1.
+
+    Parameters
+    ----------
+    L : array-like
+        Loss of the regressor, positive.
+    lam : array-like
+        The factor of the joint loss, positive.
+    coupling : str or Coupling, default="sigmoid"
+        The functions f and g.
+
+    Returns
+    -------
+    Optimum
+        Minimiser, value and curvature, each of the broadcast shape of L and lam.
+
+    Examples
+    --------
+    >>> from aleator import theory
+    >>> round(float(theory.optimum(2.0, 1.0).xi), 4)  # ln(lam / L)
+    -0.6931
+    """
     L, lam, coupling = _read(L, lam, coupling)
     xi = _minimiser(L / lam, coupling)
     value = L * mapped(coupling.f, xi) + lam * mapped(coupling.g, xi)  # eq. (6.2)
@@ -55,7 +105,28 @@ def optimum(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling = "sigmoid") 
 
 
 def regressor_speed(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling = "sigmoid") -> Floats:
-    """What f is at the optimum: what the regressor's gradient in a region of loss L is multiplied with."""
+    """Compute f at the optimum, the factor of the regressor's gradient in a region of loss L, eq. (6.4), (6.11).
+
+    Parameters
+    ----------
+    L : array-like
+        Loss of the regressor, positive.
+    lam : array-like
+        The factor of the joint loss, positive.
+    coupling : str or Coupling, default="sigmoid"
+        The functions f and g.
+
+    Returns
+    -------
+    ndarray
+        The factor.
+
+    Examples
+    --------
+    >>> from aleator import theory
+    >>> round(float(theory.regressor_speed(1.0, 1.0)), 4)  # ln(1 + lam / L)
+    0.6931
+    """
     L, lam, coupling = _read(L, lam, coupling)
     closed = _REGRESSOR.get(coupling.name) if _shipped(coupling) else None
     if closed is not None:
@@ -64,7 +135,28 @@ def regressor_speed(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling = "si
 
 
 def quantifier_speed(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling = "sigmoid") -> Floats:
-    """The curvature of M in xi at the optimum: how fast the quantifier approaches it."""
+    """Compute the curvature of the joint loss at the optimum: how fast the quantifier learns, eq. (6.6), (6.12).
+
+    Parameters
+    ----------
+    L : array-like
+        Loss of the regressor, positive.
+    lam : array-like
+        The factor of the joint loss, positive.
+    coupling : str or Coupling, default="sigmoid"
+        The functions f and g.
+
+    Returns
+    -------
+    ndarray
+        The curvature.
+
+    Examples
+    --------
+    >>> from aleator import theory
+    >>> float(theory.quantifier_speed(1.0, 1.0))  # L lam / (L + lam)
+    0.5
+    """
     L, lam, coupling = _read(L, lam, coupling)
     closed = _QUANTIFIER.get(coupling.name) if _shipped(coupling) else None
     if closed is not None:
@@ -76,31 +168,115 @@ def quantifier_speed(L: ArrayLike, lam: ArrayLike, coupling: str | Coupling = "s
 
 
 def regressor_ratio(lam: ArrayLike, L1: ArrayLike, L2: ArrayLike, coupling: str | Coupling = "sigmoid") -> Floats:
-    """R(lam; L1, L2): how much more a sample of the region with loss L1 counts for the regressor than one with L2.
+    """Compute R: how much more a row of a region with loss L1 counts for the regressor than one with L2.
 
     Sigmoid, eq. (6.7): L2 / L1 as lam -> 0, 1 as lam -> infinity. Softplus, eq. (6.13): L2 / L1 always.
+
+    Parameters
+    ----------
+    lam : array-like
+        The factor of the joint loss, positive.
+    L1 : array-like
+        Loss of the clean region.
+    L2 : array-like
+        Loss of the noisy region.
+    coupling : str or Coupling, default="sigmoid"
+        The functions f and g.
+
+    Returns
+    -------
+    ndarray
+        The ratio.
+
+    Examples
+    --------
+    >>> from aleator import theory
+    >>> round(float(theory.regressor_ratio(0.05, L1=0.01, L2=1.0)), 1)
+    36.7
     """
     return regressor_speed(L1, lam, coupling) / regressor_speed(L2, lam, coupling)
 
 
 def quantifier_ratio(lam: ArrayLike, L1: ArrayLike, L2: ArrayLike, coupling: str | Coupling = "sigmoid") -> Floats:
-    """Q(lam; L1, L2): the same for the quantifier.
+    """Compute Q: how much more a row of a region with loss L1 counts for the quantifier than one with L2.
 
     Sigmoid, eq. (6.8): 1 as lam -> 0, L1 / L2 as lam -> infinity. Softplus, eq. (6.14): 1, and (L1 / L2)^2.
+
+    Parameters
+    ----------
+    lam : array-like
+        The factor of the joint loss, positive.
+    L1 : array-like
+        Loss of the clean region.
+    L2 : array-like
+        Loss of the noisy region.
+    coupling : str or Coupling, default="sigmoid"
+        The functions f and g.
+
+    Returns
+    -------
+    ndarray
+        The ratio.
+
+    Examples
+    --------
+    >>> from aleator import theory
+    >>> round(float(theory.quantifier_ratio(2.0, L1=0.01, L2=1.0)), 4)
+    0.0149
     """
     return quantifier_speed(L1, lam, coupling) / quantifier_speed(L2, lam, coupling)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a ratio tends to as lam -> 0 and as lam -> infinity."""
+    """What a ratio tends to as lam -> 0 and as lam -> infinity.
+
+    Attributes
+    ----------
+    small : float
+        The limit for small lam.
+    large : float
+        The limit for large lam.
+
+    Examples
+    --------
+    >>> from aleator import theory
+    >>> theory.limits(0.01, 1.0)["regressor"]
+    Limits(small=100.0, large=1.0)
+    """
 
     small: float
     large: float
 
 
 def limits(L1: float, L2: float, coupling: str | Coupling = "sigmoid") -> dict[str, Limits]:
-    """The limits of both ratios, sec. 6, for the paper's couplings: {"regressor": ..., "quantifier": ...}."""
+    """Give the limits of both ratios for the paper's couplings, sec. 6.
+
+    Parameters
+    ----------
+    L1 : float
+        Loss of the clean region.
+    L2 : float
+        Loss of the noisy region.
+    coupling : str or Coupling, default="sigmoid"
+        One of the paper's couplings.
+
+    Returns
+    -------
+    dict of str to Limits
+        The limits of "regressor" and "quantifier".
+
+    Raises
+    ------
+    ValueError
+        For any other coupling.
+
+    Examples
+    --------
+    >>> from aleator import theory
+    >>> theory.limits(0.01, 1.0, "softplus")["quantifier"]
+    Limits(small=1.0, large=0.0001)
+    """
     _read([L1, L2], 1.0, coupling := couplings.get(coupling))
     known = {
         "sigmoid": {"regressor": Limits(L2 / L1, 1.0), "quantifier": Limits(1.0, L1 / L2)},
@@ -112,10 +288,26 @@ def limits(L1: float, L2: float, coupling: str | Coupling = "sigmoid") -> dict[s
 
 
 def contributions(*given: str | Coupling) -> pd.DataFrame:
-    """Which region counts more, for small and for large lam: the table of sec. 2, from R and Q of the couplings.
+    """Compute which region counts more, for small and for large lam: the paper's Table 1.
 
-    A ratio is given by its order k in L2 / L1, where it goes like (L2 / L1)^k as the losses of the two regions lie
-    further and further apart: k = 0 is "comparable", -1 "lower", -2 "much lower". Without arguments: the paper's two.
+    A ratio is given by its order k in L2 / L1, where it behaves like (L2 / L1)^k as the losses of the two regions lie
+    further and further apart: k = 0 is "=", 1 is ">", 2 is ">>".
+
+    Parameters
+    ----------
+    *given : str or Coupling
+        Couplings; by default the paper's two.
+
+    Returns
+    -------
+    DataFrame
+        A row for small and one for large lam, a column for each coupling and network.
+
+    Examples
+    --------
+    >>> from aleator import theory
+    >>> theory.contributions("sigmoid").loc["small"].tolist()
+    ['clean > noisy', 'clean = noisy']
     """
     rows = {"small": 1e-7, "large": 1e7}
     clean, noisy = 1.0, 1e3
@@ -137,10 +329,29 @@ def _compared(order: float) -> str:
 def surface(
     losses: ArrayLike, lam: float, shares: ArrayLike | None = None, coupling: str | Coupling = "sigmoid"
 ) -> Floats:
-    """The joint loss over the regressor's weights, the quantifier always at its optimum: sum_j C_j min_xi M(L_j, xi).
+    """Compute the joint loss over the regressor's weights, with the quantifier always at its optimum, eq. (6.1).
 
-    `losses` (J, ...): the loss of each region as a function of the weights; `shares` (J,): C_j of eq. (6.1), which part
-    of the samples lies in each region, by default the same. Its minimum in theta_r is that of eq. (6.9).
+    Parameters
+    ----------
+    losses : array-like of shape (J, ...)
+        Loss of each of J regions as a function of the weights.
+    lam : float
+        The factor of the joint loss, positive.
+    shares : array-like of shape (J,), default=None
+        Share of the rows in each region; None makes them equal.
+    coupling : str or Coupling, default="sigmoid"
+        The functions f and g.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The joint loss, sum_j C_j min_xi M(L_j, xi).
+
+    Examples
+    --------
+    >>> from aleator import theory
+    >>> theory.surface([[1.0, 1.0], [1.0, 4.0]], lam=1.0).round(3)
+    array([1.386, 1.559])
     """
     losses = np.asarray(losses, np.float64)
     if losses.ndim == 0 or not len(losses):

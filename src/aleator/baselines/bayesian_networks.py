@@ -33,9 +33,21 @@ class BayesianRegressor(QuantifiedRegressor):
         """The sizes in the model file's layout that parameters determine."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from X (n, d) and y (n,) or (n, m).
+        """Train on a table.
 
-        Weights count observations: 2 is the row twice, and all weights 0.1 are a tenth of the data.
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Numbers.
+        y : array-like of shape (n,) or (n, m)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Weights that count observations: 2 is the row twice, and all weights 0.1 are a tenth of the data.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
         with self._restored_on_error():
             self._fit(X, y, sample_weight)

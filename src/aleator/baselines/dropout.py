@@ -24,6 +24,7 @@ from scipy.special import logsumexp
 
 from aleator import losses, mixtures, objectives
 from aleator.array_types import AnyFloats, Booleans, Floats, Floats32
+from aleator.estimators.documented import documented
 from aleator.estimators.network_regressor import NetworkRegressor
 from aleator.losses import Loss
 from aleator.mixtures import Parts
@@ -40,26 +41,45 @@ from aleator.training.strategies import trained_without_folds
 ROWS_FOR_NOISE = 10_000  # at most so many held-out rows tell one number
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class DropoutRegressor(RegressorSettings, NetworkRegressor):
-    """A network with dropout in training and in prediction.
+    """A network with dropout in training and in prediction (Monte Carlo dropout) [1]_.
 
     Parameters
     ----------
-    loss : "squared" (Gaussian noise) or "absolute" (Laplace noise).
-    n_passes : thinned networks whose answers are averaged.
-    dropout : probability that a hidden unit is dropped.
-    noise : "held-out" finds the noise under which held-out training rows are likeliest: those that `epochs=None` or
-        `early_stopping` hold out, otherwise five folds in turn; where all rows are equal nothing can be held out, and
-        it is the formula. "formula": l2 / ((1 - dropout) length_scale^2), half of it for the squared loss, in units of
-        the standardised target; with settings that were not chosen for it this may be far too small.
-    length_scale : of the prior of the functions, for noise="formula" only.
-    All others are those of `PairRegressor`.
+    loss : {"squared", "absolute"} or Loss
+        ``"squared"`` is Gaussian noise, ``"absolute"`` Laplace noise.
+    n_passes : int
+        Number of thinned networks whose answers are averaged.
+    noise : {"held-out", "formula"}
+        ``"held-out"`` finds the noise under which held-out training rows are most likely. ``"formula"`` is ``l2 / ((1 -
+        dropout) length_scale^2)``, half of it for the squared loss, in units of the standardised target. With settings
+        that were not chosen for it the formula may be far too small.
+    length_scale : float
+        Length scale of the prior, for ``noise="formula"`` only.
 
     Attributes
     ----------
-    noise_ : the expected loss that is left if the passes agree, for each output, in the units of the loss.
-    masks_ : (n_passes, hidden units), which units each pass keeps.
+    noise_ : ndarray of shape (m,)
+        The expected loss that is left if the passes agree, for each output.
+    masks_ : ndarray of bool, shape (n_passes, n_units)
+        The units that each pass keeps.
+
+    References
+    ----------
+    .. [1] Y. Gal, Z. Ghahramani, "Dropout as a Bayesian approximation: representing model uncertainty in deep
+       learning", ICML 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aleator.baselines import DropoutRegressor
+    >>> X = np.linspace(0, 1, 300)[:, None]
+    >>> y = 3 * X[:, 0] + X[:, 0] * np.random.default_rng(0).normal(size=300)
+    >>> model = DropoutRegressor(epochs=20, noise="formula").fit(X, y)
+    >>> model.predict([[0.1], [0.9]]).shape
+    (2,)
     """
 
     loss: str | Loss = "squared"

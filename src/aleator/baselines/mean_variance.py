@@ -12,22 +12,32 @@ paper's joint loss with the softplus coupling and lam = 1 (sec. 4); in the varia
 from dataclasses import dataclass
 
 from aleator import losses, objectives
+from aleator.estimators.documented import documented
 from aleator.estimators.network_regressor import NetworkRegressor
 from aleator.losses import Loss
 from aleator.objectives import Objective
 from aleator.training.settings import PairSettings
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class MeanVarianceRegressor(PairSettings, NetworkRegressor):
-    """Mean and variance by maximum likelihood (ML in the paper).
+    """Mean and variance by maximum likelihood (ML in the paper) [1]_.
 
-    loss : "squared" for the Gaussian likelihood, "absolute" for the Laplace likelihood. All other parameters and
-    attributes are those of `PairRegressor`, which has lam and a coupling in addition.
+    Parameters
+    ----------
+    loss : {"squared", "absolute"} or Loss
+        ``"squared"`` is the Gaussian likelihood, ``"absolute"`` the Laplace likelihood.
+
+    References
+    ----------
+    .. [1] D. A. Nix, A. S. Weigend, "Estimating the mean and variance of the target probability distribution",
+       ICNN 1994.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from aleator.baselines import MeanVarianceRegressor
     >>> X = np.linspace(0, 1, 400)[:, None]
     >>> y = 3 * X[:, 0] + X[:, 0] * np.random.default_rng(0).normal(size=400)
     >>> low, high = MeanVarianceRegressor().fit(X, y).predict_uncertainty([[0.1], [0.9]]).std
@@ -41,12 +51,34 @@ class MeanVarianceRegressor(PairSettings, NetworkRegressor):
         return objectives.likelihood(losses.get(self.loss))
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class MeanVarianceEnsemble(PairSettings, NetworkRegressor):
-    """Several `MeanVarianceRegressor` with different random seeds, as a mixture (EnsML in the paper, "deep ensembles").
+    """Several `MeanVarianceRegressor` with different random seeds: EnsML in the paper, deep ensembles [1]_.
 
-    `n_members` of them are trained in parallel; what they disagree on is the epistemic part. All other parameters and
-    attributes are those of `MeanVarianceRegressor`, and an ensemble of one is that.
+    The disagreement of the members is the epistemic part. An ensemble of one member is a `MeanVarianceRegressor`.
+
+    Parameters
+    ----------
+    n_members : int
+        Number of networks. They are trained in parallel.
+    loss : {"squared", "absolute"} or Loss
+        ``"squared"`` is the Gaussian likelihood, ``"absolute"`` the Laplace likelihood.
+
+    References
+    ----------
+    .. [1] B. Lakshminarayanan, A. Pritzel, C. Blundell, "Simple and scalable predictive uncertainty estimation using
+       deep ensembles", NeurIPS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aleator.baselines import MeanVarianceEnsemble
+    >>> X = np.linspace(0, 1, 300)[:, None]
+    >>> y = 3 * X[:, 0] + X[:, 0] * np.random.default_rng(0).normal(size=300)
+    >>> model = MeanVarianceEnsemble(n_members=2, epochs=20, rescale=False).fit(X, y)
+    >>> model.predict([[0.1], [0.9]]).shape
+    (2,)
     """
 
     n_members: int = 5

@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 from aleator import engine, losses
 from aleator.baselines.bayesian_networks import BayesianRegressor
 from aleator.compiled_functions import jit
+from aleator.estimators.documented import documented
 from aleator.losses import Loss
 from aleator.mixtures import Parts
 from aleator.model_files import layout
@@ -248,35 +249,55 @@ def predict_rows(X, sizes, m, v, mean, variance):  # type: ignore[no-untyped-def
 # ---------------------------------------------------------------- the estimator
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class PBPRegressor(BayesianRegressor):
-    """A Bayesian neural network with a Gaussian for every weight, trained by probabilistic backpropagation.
+    """A Bayesian network with a Gaussian for every weight, trained by probabilistic backpropagation [1]_.
 
-    There is no learning rate, and the noise is learned with the weights: nothing has to be tuned. But nothing is held
-    out either: with more than some ten columns to a few hundred rows, or heavy tails, the expected loss is too small,
-    by a factor of 2 to 10; `recalibrate` on other rows corrects that.
+    There is no learning rate, and the noise is learned with the weights. No rows are held out: with more than about ten
+    columns and a few hundred rows, or with heavy tails, the expected loss is too small by a factor of 2 to 10.
+    `recalibrate` corrects it. With several outputs each has its own noise and expected loss.
 
     Parameters
     ----------
-    loss : "squared" or "absolute". The likelihood is Gaussian for both; E|y - mu| = sqrt(2 V / pi).
-    hidden : units of each hidden layer (ReLU).
-    scaling : "robust" or "standard", as in `PairRegressor`.
-    epochs : passes over the rows, each in an order of its own.
-    prior : shape and rate of the Gamma prior of noise precision and weight precision.
-    random_state, verbose : as in `PairRegressor`.
-
-    With several outputs each has its own noise and expected loss.
+    loss : {"squared", "absolute"} or Loss
+        The loss to predict. The likelihood is Gaussian for both; ``E|y - mu| = sqrt(2 V / pi)``.
+    hidden : tuple of int
+        Units of each hidden layer, with ReLU activation.
+    epochs : int
+        Passes over the rows, each in an order of its own.
+    prior : tuple of float
+        Shape and rate of the Gamma prior of noise precision and weight precision.
+    scaling : {"robust", "standard"}
+        How inputs are standardised, as in `aleator.PairRegressor`.
+    random_state : int, RandomState instance or None
+        Random seed.
+    verbose : bool
+        Whether to show a progress bar.
 
     Attributes
     ----------
-    weight_mean_, weight_variance_ (P,) : of the weights, layer by layer, each (inputs + 1, units), the biases last.
-    noise_precision_ (m, 2), weight_precision_ (2,) : shape and rate of their Gamma distributions.
-    history_ : DataFrame by epoch: `nll`, minus the log-likelihood of each row before it was taken in, and `loss`, the
-        squared loss of its prediction, both of the standardised target and summed over the outputs.
+    weight_mean_ : ndarray of shape (P,)
+        Means of the weights, layer by layer, each (inputs + 1, units), the biases last.
+    weight_variance_ : ndarray of shape (P,)
+        Variances of the weights.
+    noise_precision_ : ndarray of shape (m, 2)
+        Shape and rate of the Gamma distribution of each noise precision.
+    weight_precision_ : ndarray of shape (2,)
+        Shape and rate of the Gamma distribution of the weight precision.
+    history_ : DataFrame
+        By epoch: `nll`, minus the log-likelihood of each row before it was learned, and `loss`, the squared loss of its
+        prediction, both of the standardised target and summed over the outputs.
+
+    References
+    ----------
+    .. [1] J. M. Hernandez-Lobato, R. P. Adams, "Probabilistic backpropagation for scalable learning of Bayesian neural
+       networks", ICML 2015.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from aleator.baselines import PBPRegressor
     >>> X = np.linspace(0, 1, 200)[:, None]
     >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=200)
     >>> found = PBPRegressor().fit(X, y).predict_uncertainty([[0.5], [3.0]])

@@ -3,18 +3,32 @@
 from dataclasses import dataclass
 from typing import Any, Never
 
+from aleator.estimators.documented import documented
 from aleator.estimators.network_regressor import NetworkRegressor
 from aleator.losses import Loss
 from aleator.objectives import OBJECTIVES, Objective
 from aleator.training.settings import RegressorSettings
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class PlainRegressor(RegressorSettings, NetworkRegressor):
     """A neural network trained on the loss alone; it does not predict how wrong it will be.
 
-    loss : "squared", "absolute", "huber(delta)", "pinball(q)", "logcosh", or a `Loss`. All other parameters, and
-    `history_` and `n_epochs_`, are those of `PairRegressor`.
+    Parameters
+    ----------
+    loss : str or Loss
+        Loss of a prediction: "squared", "absolute", "huber(delta)", "pinball(q)", "logcosh", or a `Loss`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aleator.baselines import PlainRegressor
+    >>> X = np.linspace(0, 1, 300)[:, None]
+    >>> y = 3 * X[:, 0] + X[:, 0] * np.random.default_rng(0).normal(size=300)
+    >>> model = PlainRegressor(epochs=20).fit(X, y)
+    >>> model.predict([[0.1], [0.9]]).shape
+    (2,)
     """
 
     loss: str | Loss = "squared"

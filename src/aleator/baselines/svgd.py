@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from aleator import engine, losses, mixtures, objectives
 from aleator.baselines.bayesian_networks import BayesianRegressor
 from aleator.compiled_functions import jit
+from aleator.estimators.documented import documented
 from aleator.losses import Loss
 from aleator.mixtures import Parts
 from aleator.model_files import layout
@@ -174,41 +175,68 @@ class Posterior:
 # ---------------------------------------------------------------- the estimator
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class SVGDRegressor(BayesianRegressor):
-    """A Bayesian neural network of particles moved by Stein variational gradient descent.
+    """A Bayesian network of particles moved by Stein variational gradient descent [1]_.
+
+    With several outputs there is an expected loss for each. While they move, particles have one noise for all outputs,
+    in units of the standardised targets; the held-out rows then give the noise of each.
 
     Parameters
     ----------
-    loss : "squared" for a Gaussian likelihood, "absolute" for a Laplace likelihood.
-    n_particles : networks that stand for the posterior.
-    hidden, activation : of each network, as in `PairRegressor`.
-    iterations : steps of all particles together. The authors' script takes 2,000, which at this rate stops long before
-        the end on larger tables; on some hundred noisy rows fewer than the default are better.
-    batch_size : rows of a step, taken in turn from one order.
-    learning_rate, decay, fudge : each step is learning_rate phi / (fudge + root of the mean of phi^2), a mean that
-        forgets by `decay` a step.
-    prior : shape and rate of the Gamma prior of noise precision and weight precision.
-    held_out : share of the rows (at most 500) that are not learned from; the noise of each particle is in the end its
-        mean loss on them, and intervals need no `conformalize`. 0: learn from all rows, keep the noise of the
-        posterior.
-    scaling : "robust" or "standard", as in `PairRegressor`.
-    shuffle : whether rows are put in random order first. Without, minibatches come in the order of the table and its
-        last rows are held out, as in the authors' code; for tables that are in random order already.
-    random_state, verbose : as in `PairRegressor`.
-
-    With several outputs there is an expected loss for each. While they move, particles have one noise for all outputs,
-    in units of the standardised targets; the held-out rows then tell it for each.
+    loss : {"squared", "absolute"} or Loss
+        ``"squared"`` is a Gaussian likelihood, ``"absolute"`` a Laplace likelihood.
+    n_particles : int
+        Number of networks that represent the posterior.
+    hidden : tuple of int
+        Units of each hidden layer.
+    activation : {"relu", "tanh"}
+        Activation of the hidden layers.
+    iterations : int
+        Steps of all particles together. The authors' script takes 2,000, which at this rate ends long before
+        convergence on larger tables; on some hundred noisy rows fewer than the default are better.
+    batch_size : int
+        Rows of a step, taken in turn from one order.
+    learning_rate : float
+        Factor of each step.
+    decay : float
+        Decay rate of the running mean of squared steps.
+    fudge : float
+        Added to the root of the running mean, by which a step is divided.
+    prior : tuple of float
+        Shape and rate of the Gamma prior of noise precision and weight precision.
+    held_out : float
+        Share of the rows (at most 500) that are held out. The final noise of each particle is its mean loss on them,
+        and intervals need no `conformalize`. 0 learns from all rows and keeps the noise of the posterior.
+    shuffle : bool
+        Whether rows are put in random order first. Otherwise minibatches follow the order of the table and its last
+        rows are held out, as in the authors' code.
+    scaling : {"robust", "standard"}
+        How inputs are standardised, as in `aleator.PairRegressor`.
+    random_state : int, RandomState instance or None
+        Random seed.
+    verbose : bool
+        Whether to show a progress bar.
 
     Attributes
     ----------
-    params_ (M, P), noise_ (M, m) : the particles, and their expected loss, in the units of the loss, for each output.
-    history_ : DataFrame, the mean loss of the minibatches by iteration (epoch), in units of the standardised target,
-        summed over the outputs.
+    params_ : ndarray of shape (n_particles, P)
+        The particles.
+    noise_ : ndarray of shape (n_particles, m)
+        Their expected losses, in the units of the loss.
+    history_ : DataFrame
+        Mean loss of the minibatches by iteration, in units of the standardised target, summed over the outputs.
+
+    References
+    ----------
+    .. [1] Q. Liu, D. Wang, "Stein variational gradient descent: a general purpose Bayesian inference algorithm",
+       NeurIPS 2016.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from aleator.baselines import SVGDRegressor
     >>> X = np.linspace(0, 1, 200)[:, None]
     >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=200)
     >>> found = SVGDRegressor(iterations=1000).fit(X, y).predict_uncertainty([[0.5], [3.0]])

@@ -20,10 +20,32 @@ AS_SEEN = "sold as seen"
 
 
 def houses(n: int = 3000, random_state: object = 0) -> tuple[pd.DataFrame, "pd.Series[float]"]:
-    """Houses and what they were sold for, in thousands.
+    """Make a table of house sales, with categories, a date, text and missing cells.
 
-    The price of a new house in a plain district hardly varies. What was built before 1930 may have been renovated or
-    not, which the table does not say, and what is "sold as seen" may be anything: there no regressor can be right.
+    The price of a new house in a plain district hardly varies. A house built before 1930 may have been renovated or
+    not, which the table does not say, and one that is "sold as seen" may be in any state: no regressor can be right
+    there.
+
+    Parameters
+    ----------
+    n : int, default=3000
+        Number of rows.
+    random_state : int, RandomState instance or None, default=0
+        Random seed.
+
+    Returns
+    -------
+    X : DataFrame
+        Columns district, kind, size, year, sold and remarks.
+    y : Series
+        Prices in thousands.
+
+    Examples
+    --------
+    >>> from aleator.datasets import houses
+    >>> X, y = houses(100)
+    >>> X.shape
+    (100, 6)
     """
     rng = drawn_by(n, random_state)
     district = rng.choice(list(DISTRICTS), size=n, p=[0.12, 0.1, 0.13, 0.15, 0.1, 0.15, 0.15, 0.1])

@@ -140,9 +140,27 @@ def _opened(source: Path) -> Iterator[IO[bytes]]:
 
 
 def msd_shaped(n: int = ROWS, random_state: object = 0) -> real.Dataset:
-    """Made-up data of MSD's shape, float32: 90 correlated columns, a target that is a smooth function of some of them.
+    """Make data of the shape of Year Prediction MSD: 90 correlated columns, float32, and a smooth target.
 
-    The noise depends on the region: where the first column is high, its deviation is eight times that where it is low.
+    Where the first column is high, the standard deviation of the noise is eight times that where it is low.
+
+    Parameters
+    ----------
+    n : int, default=515345
+        Number of rows.
+    random_state : int, RandomState instance or None, default=0
+        Random seed.
+
+    Returns
+    -------
+    Dataset
+        The table.
+
+    Examples
+    --------
+    >>> from aleator.datasets import msd_shaped
+    >>> msd_shaped(100).X.shape
+    (100, 90)
     """
     rng = drawn_by(n, random_state)
     mixing = (rng.normal(size=(COLUMNS, COLUMNS)) / np.sqrt(COLUMNS) + np.eye(COLUMNS)).astype(np.float32)

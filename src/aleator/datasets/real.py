@@ -37,10 +37,32 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A table to learn from: X (n, d), y (n,), the names of the columns and of the target, and whom to cite.
+    """A data set with names and citation.
 
-    `split`, if the set has an official one, is the number of rows to train on: the first; the others are the test.
-    `sha256` is that of the arrays.
+    Attributes
+    ----------
+    name : str
+        Name of the data set.
+    X : ndarray of shape (n, d)
+        Inputs.
+    y : ndarray of shape (n,)
+        Targets.
+    names : tuple of str
+        Names of the columns.
+    target : str
+        Name of the target.
+    citation : str
+        Whom to cite.
+    sha256 : str
+        Checksum of the arrays.
+    split : int or None
+        Number of training rows, the first ones, if the data set has an official split.
+
+    Examples
+    --------
+    >>> from aleator import datasets
+    >>> datasets.load("diabetes").target
+    'progression'
     """
 
     name: str

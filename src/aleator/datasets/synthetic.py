@@ -16,9 +16,26 @@ EDGES = np.array([edge for start, stop, _ in STRIPS for edge in (start, stop)])
 
 @dataclass(frozen=True)
 class Synthetic:
-    """Samples X (n, 1), y (n,), and for each of them the true mean and standard deviation of y, and its region.
+    """Rows of a made-up table, with the truth beside them.
 
-    Regions are counted from 1, from left to right, as in the paper: of `two_strips`, 2 and 4 are the strips.
+    Attributes
+    ----------
+    X : ndarray of shape (n, 1)
+        The input.
+    y : ndarray of shape (n,)
+        The target.
+    mean : ndarray of shape (n,)
+        True mean of the target.
+    std : ndarray of shape (n,)
+        True standard deviation of the target.
+    region : ndarray of int, shape (n,)
+        Region of each row, counted from 1, from left to right; of `two_strips`, 2 and 4 are the strips.
+
+    Examples
+    --------
+    >>> from aleator.datasets import smooth
+    >>> smooth(10).X.shape
+    (10, 1)
     """
 
     X: Floats
@@ -29,7 +46,26 @@ class Synthetic:
 
 
 def smooth(n: int = 2000, random_state: object = 0) -> Synthetic:
-    """Mean 3x + sin(2 pi x), standard deviation 1 + sin(4 pi x), x uniform on [0, 1]."""
+    """Make data whose mean and noise change smoothly: mean 3x + sin(2 pi x), standard deviation 1 + sin(4 pi x).
+
+    Parameters
+    ----------
+    n : int, default=2000
+        Number of rows.
+    random_state : int, RandomState instance or None, default=0
+        Random seed.
+
+    Returns
+    -------
+    Synthetic
+        Rows with x uniform on [0, 1].
+
+    Examples
+    --------
+    >>> from aleator.datasets import smooth
+    >>> len(smooth(100).y)
+    100
+    """
     rng = drawn_by(n, random_state)
     x = rng.uniform(size=n)
     mean, std = smooth_truth(x)
@@ -37,15 +73,53 @@ def smooth(n: int = 2000, random_state: object = 0) -> Synthetic:
 
 
 def smooth_truth(x: ArrayLike) -> tuple[Floats, Floats]:
-    """True mean and standard deviation of `smooth` at x."""
+    """Give the true mean and standard deviation of `smooth`.
+
+    Parameters
+    ----------
+    x : array-like
+        Inputs.
+
+    Returns
+    -------
+    mean, std : ndarray
+        True mean and standard deviation at x.
+
+    Examples
+    --------
+    >>> from aleator.datasets import smooth_truth
+    >>> mean, std = smooth_truth([0.0])
+    >>> float(mean[0]), float(std[0])
+    (0.0, 1.0)
+    """
     x = np.asarray(x, np.float64)
     return 3 * x + np.sin(2 * np.pi * x), 1 + np.sin(4 * np.pi * x)
 
 
 def two_strips(n: int = 2000, noisy: float = 0.8, random_state: object = 0) -> Synthetic:
-    """Clean data y = 3x + sin(2 pi x), and two strips of width 0.1 that hold the share `noisy` of all samples.
+    """Make clean data y = 3x + sin(2 pi x) with two noisy strips of width 0.1.
 
     In the strips y has mean -2 and standard deviation 1 in the first, 5 in the second.
+
+    Parameters
+    ----------
+    n : int, default=2000
+        Number of rows.
+    noisy : float, default=0.8
+        Share of the rows in the strips.
+    random_state : int, RandomState instance or None, default=0
+        Random seed.
+
+    Returns
+    -------
+    Synthetic
+        Rows with x in [0, 1].
+
+    Examples
+    --------
+    >>> from aleator.datasets import two_strips
+    >>> two_strips(1000, noisy=0.0).std.max()
+    np.float64(0.0)
     """
     if not 0 <= noisy <= 1:
         raise ValueError(f"noisy must be a share in [0, 1], got {noisy!r}.")
@@ -58,7 +132,25 @@ def two_strips(n: int = 2000, noisy: float = 0.8, random_state: object = 0) -> S
 
 
 def two_strips_truth(x: ArrayLike) -> tuple[Floats, Floats]:
-    """True mean and standard deviation of `two_strips` at x."""
+    """Give the true mean and standard deviation of `two_strips`.
+
+    Parameters
+    ----------
+    x : array-like
+        Inputs.
+
+    Returns
+    -------
+    mean, std : ndarray
+        True mean and standard deviation at x.
+
+    Examples
+    --------
+    >>> from aleator.datasets import two_strips_truth
+    >>> mean, std = two_strips_truth([0.0])
+    >>> float(std[0])
+    0.0
+    """
     x = np.asarray(x, np.float64)
     mean, std = 3 * x + np.sin(2 * np.pi * x), np.zeros_like(x)
     for start, stop, spread in STRIPS:
@@ -68,7 +160,24 @@ def two_strips_truth(x: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def two_strips_region(x: ArrayLike) -> NDArray[np.int64]:
-    """The region of `two_strips` that x lies in: 1, 3 and 5 are clean, 2 and 4 noisy."""
+    """Give the region of `two_strips` that x lies in: 1, 3 and 5 are clean, 2 and 4 noisy.
+
+    Parameters
+    ----------
+    x : array-like
+        Inputs.
+
+    Returns
+    -------
+    ndarray of int
+        The regions.
+
+    Examples
+    --------
+    >>> from aleator.datasets import two_strips_region
+    >>> two_strips_region([0.0, 0.99])
+    array([1, 5])
+    """
     return 1 + np.searchsorted(EDGES, np.asarray(x, np.float64), side="right")
 
 

@@ -34,6 +34,17 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     A fitted one has `n_outputs_`, `y_is_1d_` and `loss_correction_`. It may have `check_`, and sorted conformal
     `scores_` (n, Q), where Q is 1 or the number of outputs. `conformalized_` says whether the scores come from
     `conformalize`, and `recalibrated_after_` whether `recalibrate` made these worthless.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns of X, if they are strings.
+    loss_scale_ : ndarray of shape (n_quantifiers,)
+        The factor of the expected loss that held-out rows give.
+    loss_limits_ : ndarray of shape (2, n_quantifiers)
+        Least and largest expected loss that held-out rows support. Only if rows were held out.
     """
 
     _layout: ClassVar[Layout]  # of its model file
@@ -79,7 +90,7 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def loss_limits_(self) -> Floats:
-        """The smallest and the largest expected loss (2, Q); only where rows were held out."""
+        """The least and the largest expected loss (2, Q); only if rows were held out."""
         limits = self._correction().limits
         if limits is None:
             raise AttributeError("no rows were held out in fit, so the expected loss has no limits.")
@@ -94,7 +105,22 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------ predict
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The prediction for each row; with `return_std`, which needs the squared loss, also its standard deviation."""
+        """Predict the target of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            New rows.
+        return_std : bool, default=False
+            Whether to return the standard deviation too, which needs the squared loss.
+
+        Returns
+        -------
+        prediction : ndarray of shape (n,) or (n, m)
+            Predictions.
+        std : ndarray of the same shape
+            Standard deviations of the target around the prediction; only if `return_std`.
+        """
         if return_std:
             found = self.predict_uncertainty(X)
             return found.prediction, found.std
@@ -102,11 +128,33 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._shaped(self._predict(X))
 
     def predict_loss(self, X: Any) -> Floats:
-        """The expected loss of each prediction, in the units of the loss."""
+        """Predict the expected loss of each prediction.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            New rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, m)
+            Expected losses, in the units of the loss.
+        """
         return self.predict_uncertainty(X).expected_loss
 
     def predict_uncertainty(self, X: Any) -> Prediction:
-        """Predictions with their expected loss, and its aleatoric and epistemic parts."""
+        """Predict targets and expected losses, with their aleatoric and epistemic parts.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            New rows.
+
+        Returns
+        -------
+        Prediction
+            Predictions, expected losses and their parts; `to_frame` makes a table of it.
+        """
         check_is_fitted(self)
         prediction, aleatoric, epistemic = self._predict_parts(X)
         raw = aleatoric + epistemic
@@ -191,9 +239,18 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y : table and targets of rows not used in `fit`.
-        method : "factor" multiplies the expected loss by mean realised over mean expected loss. "isotonic" learns a
-            rising curve through the means of bins of 25 rows; it needs some hundred rows, and below 50 is a factor.
+        X : table of shape (n, d)
+            Rows not used in `fit`.
+        y : array-like of shape (n,) or (n, m)
+            Their targets.
+        method : {"factor", "isotonic"}, default="factor"
+            ``"factor"`` multiplies the expected loss by mean realised over mean expected loss. ``"isotonic"`` learns a
+            rising curve through the means of bins of 25 rows; it needs some hundred rows, and below 50 it is a factor.
+
+        Returns
+        -------
+        self
+            The same estimator, with a corrected expected loss.
         """
         if method not in recalibration.METHODS:
             raise ValueError(f"unknown method {method!r}{suggestion(str(method), recalibration.METHODS)}")
@@ -210,11 +267,19 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def conformalize(self, X: Any, y: Any) -> Self:
-        """Give intervals guaranteed coverage, by rows used neither in `fit` nor in `recalibrate`.
+        """Give intervals guaranteed coverage, with rows used neither in `fit` nor in `recalibrate`.
 
         Parameters
         ----------
-        X, y : table and targets of such rows, like the new ones.
+        X : table of shape (n, d)
+            Rows from the distribution of the new rows.
+        y : array-like of shape (n,) or (n, m)
+            Their targets.
+
+        Returns
+        -------
+        self
+            The same estimator, with intervals that rest on these rows.
         """
         check_is_fitted(self)
         self._require_losses_by_output()
@@ -227,23 +292,55 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_interval(self, X: Any, coverage: float = 0.9, symmetric: bool = False) -> tuple[Floats, Floats]:
-        """Lower and upper ends that contain the target with probability `coverage`, each output by itself.
+        """Predict an interval for the target of each row.
 
-        After `conformalize(X, y)` the probability is at least `coverage`, whatever the distribution and however few the
-        rows are. Before, the rows that `fit` held out in turn take their place: no row is lost and the coverage is
-        close to `coverage` in practice, but not guaranteed.
+        After `conformalize` the probability is at least `coverage`, whatever the distribution and however few the rows
+        are. Before, the rows that `fit` held out in turn take their place: the coverage is close to `coverage` in
+        practice, but not guaranteed. Each end has its own level, so that as many targets are expected below as above,
+        also if errors are skewed.
 
-        Each end has its own level, so that as many targets are expected below as above, also where errors are skewed.
-        If `symmetric`, or if there are fewer than 2 / (1 - coverage) - 1 rows to learn two levels from, both ends have
-        the same level of the loss. A custom cost must grow on both sides of the prediction, or the interval is too
-        short.
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            New rows.
+        coverage : float, default=0.9
+            Probability that the interval contains the target, for each output.
+        symmetric : bool, default=False
+            Whether both ends have the same loss. This is also done if there are fewer than ``2 / (1 - coverage) - 1``
+            held-out rows.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n,) or (n, m)
+            The ends. A custom cost must grow on both sides of the prediction, otherwise the interval is too short, with
+            a warning.
+
+        Raises
+        ------
+        ValueError
+            If no rows were held out, or if `recalibrate` was called after `conformalize`.
         """
         return self.interval_of(self.predict_uncertainty(X), coverage, symmetric)
 
     def interval_of(
         self, prediction: Prediction, coverage: float = 0.9, symmetric: bool = False
     ) -> tuple[Floats, Floats]:
-        """`predict_interval` for what `predict_uncertainty` returned."""
+        """Give the interval of predictions that `predict_uncertainty` returned.
+
+        Parameters
+        ----------
+        prediction : Prediction
+            The result of `predict_uncertainty`.
+        coverage : float, default=0.9
+            Probability that the interval contains the target, for each output.
+        symmetric : bool, default=False
+            Whether both ends have the same loss.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n,) or (n, m)
+            The ends, as of `predict_interval`.
+        """
         if not (is_number(coverage) and 0 < coverage < 1):
             raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}.")
         self._require_scores()
@@ -291,10 +388,20 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------ files
 
     def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
-        """Write the fitted model to a file that `aleator.load` reads and that cannot execute anything.
+        """Write the fitted model to a file that `aleator.load` reads. The file contains no code.
 
-        With a secret `key` the file is signed (HMAC-SHA-256); `aleator.load(path, key=key)` then proves that whoever
-        wrote it had the key.
+        Parameters
+        ----------
+        path : str or PathLike
+            The file. It appears whole or not at all.
+        key : bytes, default=None
+            A secret key with which the file is signed (HMAC-SHA-256). ``aleator.load(path, key=key)`` then refuses any
+            file that was not signed with it.
+
+        Raises
+        ------
+        ValueError
+            If the model holds something that a file cannot hold, such as a custom function.
         """
         check_is_fitted(self)
         serialization.save(self, path, key)

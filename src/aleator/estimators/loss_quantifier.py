@@ -26,6 +26,7 @@ from aleator.couplings import Coupling
 from aleator.estimators import cross_fitting
 from aleator.estimators.base import QuantifiedRegressor, numbered, realised_losses
 from aleator.estimators.cross_fitting import OutOfFold
+from aleator.estimators.documented import documented
 from aleator.losses import Cost, Loss
 from aleator.mixtures import Parts
 from aleator.model_files import layout, loss_quantifier_file
@@ -48,54 +49,89 @@ from aleator.training.problem import member_seeds, threads
 from aleator.training.settings import Lam, NetworkSettings, Schedule
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[misc]
-    """Adds to any regressor the expected loss of each of its predictions, right in scale.
+    """Adds to any regressor the expected loss of each of its predictions.
+
+    The regressor is cross-fitted, small networks learn its out-of-fold losses, and the regressor is then fitted to all
+    rows. The networks minimise the joint loss of [1]_ with the regressor held fixed, so their output is the expected
+    loss, whatever the noise.
 
     Parameters
     ----------
-    estimator : the regressor: anything with `predict`, or a function X -> y. It is cloned, never changed. Without `fit`
-        it is taken as it is, as with cv="prefit".
-    loss : what a wrong prediction costs, not necessarily what the regressor was trained with: "squared", "absolute",
-        "huber(delta)", "pinball(q)", "logcosh", a `Loss`, or a plain function (y, y_pred) -> losses, one for each row.
-    coupling, lam : the joint loss L f(z) + lam g(z) the quantifier minimises; lam is in units of the mean loss, and
-        "auto" is 0.1: nothing has to be learned first, so there is nothing to fall from.
-    cv : a number of folds, or a splitter of scikit-learn's; with `fit(groups=...)` groups stay together. The losses are
-        those of regressors fitted without a fold; the regressor that answers is fitted to all rows and a little better,
-        so with a few hundred rows take 10 or 20. "prefit": take the fitted estimator as it is, and give `fit` rows that
-        it was not trained on. (There is a warning if it predicts them with R^2 > 0.999, or holds that very table. Most
-        training rows do not give themselves away: a forest's losses on them are three times too small.)
-    n_members : quantifiers with different random seeds; their expected losses are averaged.
-    rounds : 1 leaves the regressor as it is. More train the two in turn: each round weights the rows by f(z), which is
-        small where the loss is large, so that the regressor fits better what is clean; it must take sample_weight.
-    encoder : what turns X into numbers for the quantifier. "auto" takes numbers as they are, and text, categories,
-        dates and missing values through `TableEncoder`. None takes numbers only. A transformer or a function is used as
-        it is.
-    use_prediction : whether the quantifier sees the prediction too.
-    per_output : for targets with several outputs, an expected loss for each instead of one for their sum.
-    hidden, activation, scaling, dropout, optimizer, learning_rate, momentum, l2, clip, epochs, batch_size : network and
-        training of the quantifiers, as in `PairRegressor`. epochs=None finds the number on the folds of `cv`. These
-        folds also give the scale of the expected loss, mean realised over mean predicted loss, and intervals, unless
-        `epochs` is a number and `rescale` is False.
-    n_jobs : threads of the quantifiers; -1 for all. The result does not depend on it.
-    random_state : seed, or numpy's RandomState, of folds and quantifiers; the randomness of the estimator is its own.
-    verbose : show progress bars.
+    estimator : estimator or callable
+        The regressor: anything with `predict`, or a function ``X -> y``. It is cloned and never changed. An object
+        without `fit` is used as it is, as with ``cv="prefit"``.
+    loss : str, Loss or callable
+        Loss of a prediction: "squared", "absolute", "huber(delta)", "pinball(q)", "logcosh", a `Loss`, or a plain
+        function ``(y, y_pred) -> losses`` with one loss for each row. It need not be the loss that the regressor was
+        trained with.
+    coupling : str or Coupling
+        The functions f and g of the joint loss: "sigmoid", "softplus", or a `Coupling`.
+    lam : {"auto"}, float or callable
+        The factor of the joint loss, in units of the mean loss. ``"auto"`` is 0.1.
+    cv : int, splitter or "prefit"
+        Number of folds, or a splitter of scikit-learn; with ``fit(groups=...)`` groups stay together. The losses are
+        those of regressors fitted without a fold, so with a few hundred rows take 10 or 20 folds. ``"prefit"`` takes a
+        fitted regressor as it is; `fit` then needs rows that the regressor was not trained on.
+    n_members : int
+        Number of quantifiers with different random seeds; their expected losses are averaged.
+    rounds : int
+        1 leaves the regressor as it is. With more, regressor and quantifier are trained in turn: each round weights the
+        rows by f(z), so that the regressor fits clean rows better. The regressor must accept sample weights.
+    encoder : {"auto"}, None, transformer or callable
+        What turns X into numbers for the quantifier. ``"auto"`` takes numbers as they are, and text, categories, dates
+        and missing values through `TableEncoder`. None accepts numbers only.
+    use_prediction : bool
+        Whether the prediction is an input of the quantifier.
+    per_output : bool
+        For several outputs: an expected loss for each output, instead of one for the sum of the losses.
+    rescale : bool
+        Multiply the expected loss by mean realised over mean expected loss on held-out rows.
+    learning_rate : float or callable
+        Learning rate, or a function of the epoch, from 0.
+    l2 : float
+        Penalty ``l2 / (2 n)`` on the squared weights, where n is the number of rows.
+    epochs : int or None
+        Passes over the rows when the quantifiers are trained. None finds the number on the folds of `cv`. These folds
+        also give scale and intervals, unless `epochs` is a number and `rescale` is False.
 
     Attributes
     ----------
-    estimator_ : the regressor that answers, fitted to all rows (prefit: the one given).
-    out_of_fold_ : DataFrame of the rows it was judged by: row, fold, prediction, loss, and the expected loss by
-        quantifiers that had not seen the row. Rows equal in X, prediction and loss count once.
-    prediction_range_ : the least and the largest plausible prediction, twice as far from the median of y as y reaches.
-        What a prediction beyond loses at least, the loss between the end of the range and it, is added to its
-        expected loss.
-    loss_scale_, loss_limits_, check_, n_epochs_, history_ : as in `PairRegressor`. A network that fails its check is
-        replaced by a linear quantifier or by a constant, whichever has the better score.
+    estimator_ : estimator
+        The regressor that predicts, fitted to all rows; with ``cv="prefit"`` the given one.
+    encoder_ : transformer
+        The fitted encoder of the quantifier's inputs.
+    out_of_fold_ : DataFrame
+        The held-out rows: row, fold, prediction, loss, and the expected loss by quantifiers that had not seen the row.
+        Rows equal in X, prediction and loss count once.
+    prediction_range_ : ndarray of shape (2, n_outputs)
+        Least and largest plausible prediction, twice as far from the median of y as y reaches. The loss between a
+        prediction outside and the range is added to its expected loss.
+    check_ : Check
+        The model's own check on held-out rows: `passed`, `message`, `groups`. A network that fails is replaced by a
+        linear quantifier or by a constant, whichever has the better score; see `check_.quantifier`.
+    n_epochs_ : ndarray of int
+        Epochs of each quantifier.
+    history_ : DataFrame
+        Losses by member and epoch, in the units of the loss.
+
+    See Also
+    --------
+    PairEnsemble : Networks trained together with their expected loss.
+    aleator.torch.Quantifier : The same for a trained torch module.
+
+    References
+    ----------
+    .. [1] P. Gurevich, H. Stuke, "Pairing an arbitrary regressor with an artificial neural network estimating aleatoric
+       uncertainty".
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.linear_model import Ridge
+    >>> from aleator import LossQuantifier
     >>> X = np.linspace(0, 1, 400)[:, None]
     >>> y = 3 * X[:, 0] + X[:, 0] * np.random.default_rng(0).normal(size=400)
     >>> model = LossQuantifier(Ridge(), loss="absolute").fit(X, y)
@@ -123,10 +159,30 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
     # ------------------------------------------------------------ fit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
-        """Cross-fit the estimator on X and y (n,) or (n, m), learn its losses, and fit it to all rows.
+        """Cross-fit the regressor, learn its losses, and fit it to all rows.
 
-        `sample_weight` weights the rows for the estimator and the quantifiers alike. `groups` goes to the splitter, any
-        further parameter to the estimator's `fit`. With scikit-learn's metadata routing enabled, requests decide.
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Any table that the regressor accepts.
+        y : array-like of shape (n,) or (n, m)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows, for the regressor and the quantifiers alike.
+        groups : array-like of shape (n,), default=None
+            Groups for the splitter; rows of one group are held out together.
+        **fit_params : dict
+            Further arguments of the regressor's `fit`. With metadata routing enabled, requests decide where they go.
+
+        Returns
+        -------
+        LossQuantifier
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If the table, the parameters or the losses are invalid; the message names what and where.
         """
         with self._restored_on_error():
             self._fit(X, y, sample_weight, groups, fit_params)
@@ -284,7 +340,13 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         return dict(routed.estimator.fit), dict(to_splitter)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Where metadata goes: `fit` to the estimator's `fit` and to the splitter's `split`."""
+        """Get the metadata routing of this estimator.
+
+        Returns
+        -------
+        MetadataRouter
+            `fit` passes metadata to the regressor's `fit` and to the splitter's `split`.
+        """
         splitter = None if isinstance(self.cv, (str, numbers.Integral)) else check_cv(self.cv)
         return (
             MetadataRouter(owner=self)

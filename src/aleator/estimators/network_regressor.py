@@ -57,6 +57,25 @@ class NetworkRegressor(QuantifiedRegressor):
 
     Subclasses have the parameters of `RegressorSettings`. `judging_members`: how many members are trained without each
     fold, if not all.
+
+    Attributes
+    ----------
+    n_epochs_ : ndarray of int
+        Epochs of each member.
+    lam_ : ndarray of float
+        lam of each member at the end of the training.
+    history_ : DataFrame
+        Losses by member and epoch, in the units of the loss: joint_loss and loss on the training rows,
+        ``validation_*`` on the validation rows, ``cv_*`` on the rows held out in turn. Where lam changes, ``*_score``
+        takes the place of ``*_joint_loss``: the mean of L / e + ln e, where e is the expected loss.
+    xi_range_ : ndarray of shape (n_members, 2, n_quantifiers)
+        The range to which the quantifier's output is clipped, if rows were held out.
+    out_of_fold_ : DataFrame
+        The held-out rows: row, loss, and the expected loss by members that had not seen the row. Rows equal in X and y
+        count once. Only if rows were held out.
+    check_ : Check
+        The model's own check on held-out rows: `passed`, `message`, `groups`. A quantifier that fails and is no better
+        than a constant is replaced by the constant. Only if rows were held out.
     """
 
     loss: str | Loss
@@ -82,12 +101,26 @@ class NetworkRegressor(QuantifiedRegressor):
 
         Parameters
         ----------
-        X : (n, d) table.
-        y : (n,) or (n, m) targets.
-        sample_weight : (n,) weights; a weight of 2 is the row twice. (An encoder counts rows, without weights.)
-        validation : a table (X, y) whose losses are recorded in `history_`. With `early_stopping` it decides when to
-            stop, in place of rows held back from training.
-        groups : (n,); rows of one group, as measurements of one patient, are held out together.
+        X : table of shape (n, d)
+            Numbers, or any table that `encoder` accepts.
+        y : array-like of shape (n,) or (n, m)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Weights; a weight of 2 is the row twice. An encoder counts rows without weights.
+        validation : tuple (X, y), default=None
+            A table whose losses are recorded in `history_`. With `early_stopping` it decides when to stop.
+        groups : array-like of shape (n,), default=None
+            Rows of one group, such as measurements of one patient, are held out together.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If the table or a parameter is invalid; the message names what and where.
         """
         with self._restored_on_error():
             if self.early_stopping and groups is not None and validation is None:
@@ -100,11 +133,31 @@ class NetworkRegressor(QuantifiedRegressor):
         return self
 
     def fit_staged(self, X: Any, y: Any, epochs: Sequence[int], sample_weight: Any = None) -> Iterator[Self]:
-        """The model after each of these numbers of epochs, one after the other: what is learned first, and what later.
+        """Give the model after each of several numbers of epochs, from one training.
 
-        One training passes through all of them. Each is a model of its own, the same to the bit as `fit` with so many
-        `epochs` and `rescale=False`; this one is not changed, and its own `epochs` does not count. (A
-        `DropoutRegressor` that finds its noise on held-out rows trains those folds anew for each stage.)
+        Each stage is a model of its own, equal to the bit to `fit` with that number of `epochs` and ``rescale=False``.
+        This estimator is not changed, and its own `epochs` is ignored.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Numbers, or any table that `encoder` accepts.
+        y : array-like of shape (n,) or (n, m)
+            Targets.
+        epochs : sequence of int
+            Increasing numbers of epochs.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        iterator of NetworkRegressor
+            The fitted model after each number of epochs.
+
+        Raises
+        ------
+        ValueError
+            If `early_stopping` is set or `lam` is "auto".
         """
         stages = increasing("epochs", epochs)
         if self.early_stopping:

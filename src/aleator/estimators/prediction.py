@@ -12,17 +12,32 @@ from aleator.losses import Cost, Loss
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Predictions and how wrong they will be, in the units of the target and of the loss.
+    """Predictions and their expected losses, in the units of the target and of the loss.
 
     Attributes
     ----------
-    prediction : (n,) or (n, m); a mean for the squared loss, a median for the absolute loss, a quantile for pinball.
-    expected_loss : (n,), or (n, m) with a quantifier for each output; the sum of the next two.
-    aleatoric : what is expected of the noise of the data and, where quantifiers learned from held-out rows (lam="auto",
-        `LossQuantifier`), of errors that all members share.
-    epistemic : what is expected because the members of an ensemble disagree.
-    loss : the loss that is expected.
-    index : that of the frame the rows came in; None for arrays.
+    prediction : ndarray of shape (n,) or (n, m)
+        Predictions: a mean for the squared loss, a median for the absolute loss, a quantile for the pinball loss.
+    expected_loss : ndarray of shape (n,) or (n, m)
+        Expected losses, the sum of the next two. (n, m) with a quantifier for each output.
+    aleatoric : ndarray
+        The part that the members of an ensemble agree on: the noise of the data and errors that all members share.
+    epistemic : ndarray
+        The part that comes from the disagreement of the members; 0 without an ensemble.
+    loss : Loss or Cost
+        The loss that is expected.
+    index : Index or None
+        The index of the frame that the rows came in; None for arrays.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from aleator import LossQuantifier
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> result = LossQuantifier(Ridge()).fit(X, y).predict_uncertainty(X[:3])
+    >>> list(result.to_frame())
+    ['prediction', 'expected_loss', 'std', 'aleatoric', 'epistemic']
     """
 
     prediction: Floats
@@ -48,7 +63,19 @@ class Prediction:
         return losses.is_squared(self.loss) and self.prediction.shape == self.expected_loss.shape
 
     def to_frame(self, index: pd.Index | None = None) -> pd.DataFrame:
-        """A table with a row for each prediction, and the index of the frame the rows came in; outputs are numbered."""
+        """Make a table with a row for each prediction.
+
+        Parameters
+        ----------
+        index : Index, default=None
+            Index of the table. None takes that of the frame that the rows came in.
+
+        Returns
+        -------
+        DataFrame
+            Columns prediction, expected_loss, std (squared loss), aleatoric, epistemic; with several outputs they are
+            numbered.
+        """
         if self.prediction.ndim > 2:
             raise ValueError(
                 f"predictions of shape {self.prediction.shape} are no table: take prediction and expected_loss."

@@ -1,6 +1,6 @@
 """The content of each kind of model file: a table of values and a table of arrays.
 
-The code that writes files, the code that reads them and the documentation (`docs/model-files.md`) share these tables.
+The code that writes files, the code that reads them and the documentation share these tables.
 Names in shapes stand for sizes that must agree within a file: *outputs* M; *losses* Q, which is M if every output has a
 quantifier of its own and else 1; *members*; *inputs* of a network; *weights* of a member.
 """

@@ -64,13 +64,40 @@ class ExportError(ValueError):
 def export_onnx(
     model: Any, path: str | PathLike[str], example: Any = None, *, dtype: str = "float64", given: bool = False
 ) -> None:
-    """Write a fitted model to an ONNX file.
+    """Write a fitted model to an ONNX file, which runs without Python.
 
-    model : any estimator of aleator; a `Pair`, `Ensemble` or `Quantifier` of `aleator.torch`.
-    example : for models of torch, inputs (a few rows are enough) that show their shapes and types.
-    dtype : "float64" or "float32", of the input X. The answers are float64, so that no unit is too large for them (of
-        torch, predictions have the type they have there).
-    given : for a `LossQuantifier` whose regressor ONNX cannot hold: its predictions become the input `given`.
+    The input ``X`` holds the numbers, ``categories`` the other columns as strings; the metadata says which column is
+    where. The outputs are ``prediction``, ``expected_loss`` and, for ensembles, ``epistemic``.
+
+    Parameters
+    ----------
+    model : estimator or torch module
+        Any fitted estimator of aleator, or a `Pair`, `Ensemble` or `Quantifier` of `aleator.torch`.
+    path : str or PathLike
+        The file.
+    example : tensor or tuple, default=None
+        For torch models, a few inputs that show shapes and types.
+    dtype : {"float64", "float32"}, default="float64"
+        Type of the input ``X``. The outputs are float64.
+    given : bool, default=False
+        For a `LossQuantifier` whose regressor ONNX cannot hold: its predictions become a second input, ``given``.
+
+    Raises
+    ------
+    TypeError
+        If the model is not one of those.
+    ValueError
+        If the model cannot be exported, for example because of text columns.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from aleator import PairRegressor, export_onnx
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> model = PairRegressor(epochs=5, rescale=False).fit(X, X[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export_onnx(model, f"{folder}/model.onnx")
     """
     if hasattr(model, "to_onnx"):  # of torch
         if given or dtype != "float64":

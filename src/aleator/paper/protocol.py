@@ -146,16 +146,30 @@ def published_settings(dataset: str, objective: str, method: str) -> dict[str, A
 
 
 def published(dataset: str, method: str = "ens_pair", objective: str = "rmse") -> Any:
-    """An unfitted model with the paper's settings for one of its data sets.
+    """Make an unfitted model with the paper's settings for one of its data sets.
 
     Parameters
     ----------
-    dataset : "boston", "concrete", "power", "yacht", "kin8nm" or "msd".
-    method : "pair", "ens_pair", "ml", "ens_ml", "svgd" or "pbp".
-    objective : "rmse" (squared loss) or "mae" (absolute loss).
+    dataset : str
+        "boston", "concrete", "power", "yacht", "kin8nm" or "msd".
+    method : str, default="ens_pair"
+        "pair", "ens_pair", "ml", "ens_ml", "svgd" or "pbp".
+    objective : {"rmse", "mae"}, default="rmse"
+        Squared loss or absolute loss.
+
+    Returns
+    -------
+    estimator
+        The unfitted model.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown.
 
     Examples
     --------
+    >>> from aleator.paper import published
     >>> published("boston").n_members
     5
     """

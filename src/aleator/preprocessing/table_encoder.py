@@ -65,34 +65,78 @@ class CategoryMeans:
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turns a DataFrame or an array, whatever its columns hold, into an array of finite numbers.
+    """Encodes a table of any kind as an array of finite numbers.
 
-    `fit_transform(X, y)` takes a number for each row, the target or a loss. A column of many categories is encoded by
-    the mean of y in each. A value never seen in `fit` is no error: it is encoded as "other", or as no category at all
-    if there is no such column, and one warning names it.
+    Numbers stay as they are, and missing ones become the median. Dates become days and their place in year, week and
+    day. Up to 20 categories have a column each; more are replaced by the mean of y over other rows of the same
+    category. Text is hashed by words. Identifiers are ignored. A value that was not seen in `fit` is encoded as
+    "other", with a warning.
 
     Attributes
     ----------
-    kinds_ : of each column: "number", "date", "few", "many", "text" or "id"; empty for a table of NumPy's numbers.
-    medians_, missing_ : of the numbers in their order, of which a date is seven; the places of those with a column of
-        gaps.
-    plausible_ : the ends (2, d) of these numbers; cells beyond count as missing. Infinite if there were none in `fit`.
-    categories_, category_means_ : by the place of a column: its values; for one of many, the mean of y in each.
-    columns_ : for one of few, the column that each of its values sets, and behind them the one of a new value; -1 for
-        none.
+    kinds_ : list of str
+        The kind of each column: "number", "date", "few", "many", "text" or "id"; empty for a numeric array.
+    medians_ : ndarray
+        Medians of the numbers; a date has seven.
+    missing_ : ndarray of int
+        Numbers that have an indicator of missing cells.
+    plausible_ : ndarray of shape (2, d)
+        Range of plausible numbers; cells beyond count as missing. Infinite where all cells of `fit` were plausible.
+    categories_ : dict
+        The categories of each column of categories.
+    category_means_ : dict
+        The mean of y in each category, for columns of many categories.
+    columns_ : dict
+        For columns of few categories, the output column of each category, and last that of a new one; -1 for none.
 
+    See Also
+    --------
+    LossQuantifier : Uses it by default for the inputs of the quantifier.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from aleator import TableEncoder
     >>> table = pd.DataFrame({"size": [50.0, None, 80.0], "sold": ["2024-05-17"] * 3, "city": ["Ulm", "Bonn", "Ulm"]})
     >>> TableEncoder().fit_transform(table).shape  # size, its absence, seven for the date, two for the cities
     (3, 11)
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the encoding of the columns of X from its rows and a number `y` for each."""
+        """Learn the encoding.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            A frame or an array.
+        y : array-like of shape (n,), default=None
+            A number for each row, the target or a loss, by which many categories are encoded.
+
+        Returns
+        -------
+        TableEncoder
+            The fitted encoder.
+        """
         self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, fold: Any = None) -> Floats:
-        """Learn the encoding; a category is encoded by the mean of y over rows of other folds."""
+        """Learn the encoding and encode the rows.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            A frame or an array.
+        y : array-like of shape (n,), default=None
+            A number for each row. A category is encoded by the mean of y over rows of other folds.
+        fold : array-like of shape (n,), default=None
+            Folds of the rows. None makes five from the content of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n, D)
+            The encoded rows.
+        """
         self.kinds_: list[str] = []
         self.categories_: dict[str, list[str]] = {}
         self.category_means_: dict[str, CategoryMeans] = {}
@@ -116,7 +160,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._encoded(table, many)
 
     def transform(self, X: Any) -> Floats:
-        """The rows as numbers (n, D)."""
+        """Encode rows.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Rows with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, D)
+            The encoded rows.
+        """
         check_is_fitted(self)
         if not self.kinds_:
             return self._numbers(_array(X))
@@ -130,7 +185,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._encoded(table, self._many(table, self.category_means_))
 
     def unseen(self, X: Any) -> dict[Any, tuple[int, str]]:
-        """Columns with categories that were not there in `fit`: in how many rows, and one of them."""
+        """Find columns with categories that were not seen in `fit`.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Rows with the columns of `fit`.
+
+        Returns
+        -------
+        dict
+            For each such column, the number of rows and an example.
+        """
         check_is_fitted(self)
         return self._unseen(self._read(X), X) if self.kinds_ else {}
 

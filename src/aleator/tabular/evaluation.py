@@ -24,10 +24,30 @@ BEYOND = 2.0  # a test loss is plausible up to this multiple of the largest plau
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Rows of a table, their targets `y`, and the model's answers.
+    """Rows of a table, their targets, and the model's answers.
 
-    `constant` is the best constant prediction for the training rows, `learned` the number of these rows that are copies
-    of training rows, and `largest` the largest plausible training loss.
+    Attributes
+    ----------
+    frame : DataFrame
+        The rows.
+    y : ndarray of shape (n,)
+        Their targets.
+    prediction : Prediction
+        The model's answers.
+    lower, upper : ndarray of shape (n,)
+        Ends of 90 % intervals.
+    trust : ndarray of shape (n,)
+        The share of training rows that are less certain.
+    constant : float
+        The best constant prediction for the training rows.
+    learned : int
+        Number of rows that are copies of training rows.
+    largest : float
+        The largest plausible training loss.
+
+    Examples
+    --------
+    See `aleator.tabular.fit`.
     """
 
     frame: pd.DataFrame
@@ -68,20 +88,54 @@ class Evaluation:
         return np.minimum(self.prediction.expected_loss, BEYOND * self.largest)
 
     def in_units(self, loss: Any) -> Any:
-        """A mean loss as an error, in the units of the target where possible (the root of a squared loss)."""
+        """Turn a mean loss into an error, in the units of the target where possible (the root of a squared loss).
+
+        Parameters
+        ----------
+        loss : float or ndarray
+            A mean loss.
+
+        Returns
+        -------
+        float or ndarray
+            The error.
+        """
         return np.sqrt(loss) if losses.is_squared(self.loss) else loss
 
     def curve(self) -> Floats:
-        """The error of what is left after refusing the n least certain rows, for n = 0, ..., N - 1."""
+        """Compute the error of the rest after refusing the n least certain rows, for n = 0, ..., N - 1.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+            The errors.
+        """
         measure = "rmse" if losses.is_squared(self.loss) else self.loss
         return metrics.rejection_curve(self.y, self.prediction.prediction, self.prediction.expected_loss, measure)
 
     def after_refusing(self, share: float) -> float:
-        """The error of the others when this share of the rows, the least certain, is refused."""
+        """Compute the error of the accepted rows when a share of the rows, the least certain, is refused.
+
+        Parameters
+        ----------
+        share : float
+            The share that is refused.
+
+        Returns
+        -------
+        float
+            The error, as an RMSE for the squared loss and a mean otherwise.
+        """
         return float(self.curve()[refused(share, len(self.y))])
 
     def calibration(self) -> metrics.LossCalibration:
-        """Expected and realised loss by bins of equally many rows."""
+        """Compare expected and realised loss by bins of equally many rows.
+
+        Returns
+        -------
+        LossCalibration
+            The bins.
+        """
         bins = max(1, min(BINS, len(self.y) // 5))
         return metrics.loss_calibration(
             self.y, self.prediction.prediction, self.prediction.expected_loss, self.loss, bins
@@ -94,7 +148,13 @@ class Evaluation:
         return expected / realised if realised > 0 else np.inf if expected > 0 else 1.0
 
     def measures(self) -> dict[str, Any]:
-        """All measures as numbers."""
+        """Give all measures as numbers.
+
+        Returns
+        -------
+        dict
+            Error, error of the best constant, area under the rejection curve, loss ratio, coverage and more.
+        """
         curve = self.curve()
         baseline = self.in_units(np.mean(self.loss(self.y, np.full_like(self.y, self.constant))))
         return {
@@ -123,7 +183,26 @@ def refused(share: float, n_rows: int) -> int:
 
 
 def evaluate(model: TableModel, frame: pd.DataFrame, y: Floats) -> Evaluation:
-    """Predict rows with known targets."""
+    """Predict rows with known targets.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model.
+    frame : DataFrame
+        Rows, as `TableModel.read` gives them.
+    y : ndarray of shape (n,)
+        Their targets.
+
+    Returns
+    -------
+    Evaluation
+        Targets and answers.
+
+    Examples
+    --------
+    See `aleator.tabular.fit`.
+    """
     prediction = model.estimator.predict_uncertainty(frame)
     lower, upper = model.estimator.interval_of(prediction, COVERAGE)
     constant, learned = float(model.card["constant"]), model.learned_from(frame, y)

@@ -47,7 +47,43 @@ SEEN_AT_MOST = 20_000  # number of training rows from which the distribution of 
 
 @dataclass(frozen=True)
 class Request:
-    """What to fit. `source` is the table; `test` is another table for the evaluation, in place of a part of it."""
+    """What to fit, as the options of `aleator fit`.
+
+    Parameters
+    ----------
+    source : Source
+        The table, as `aleator.tabular.opened` gives it.
+    target : str
+        Name of the target column.
+    model : {"auto", "ensemble", "pair", "boosting", "forest"}, default="auto"
+        The model; "auto" compares three of them.
+    loss : str, default="absolute"
+        The loss.
+    lam : float, default=None
+        The factor of the joint loss of pairs; None is "auto".
+    exclude : tuple of str, default=()
+        Columns that are not used.
+    category : tuple of str, default=()
+        Columns of categories, whatever they hold.
+    missing : tuple of str, default=()
+        Further signs for missing values.
+    decimal : str, default="."
+        The decimal mark.
+    day_first : bool, default=None
+        How to read 01/02/2024; None refuses such dates if no row tells.
+    group : str, default=None
+        Column of groups that are held out together.
+    test_fraction : float, default=0.2
+        Share of the rows for the evaluation.
+    test : Source, default=None
+        Another table for the evaluation.
+    seed : int, default=0
+        Random seed.
+
+    Examples
+    --------
+    See `aleator.tabular.fit`.
+    """
 
     source: Source
     target: str
@@ -67,7 +103,23 @@ class Request:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model, its evaluation on test rows (None if there are none), and warnings about it."""
+    """A fitted model with its evaluation.
+
+    Attributes
+    ----------
+    model : TableModel
+        The model.
+    judged : Evaluation or None
+        Its evaluation on test rows; None if there are none.
+    compared : DataFrame or None
+        The comparison of ``model="auto"``.
+    warnings : list of str
+        What makes the model, or its evaluation, less reliable than it looks.
+
+    Examples
+    --------
+    See `aleator.tabular.fit`.
+    """
 
     model: TableModel
     judged: Evaluation | None
@@ -76,7 +128,38 @@ class Fitted:
 
 
 def fit(request: Request, say: Say = lambda text: None) -> Fitted:
-    """Read the table, fit a model to a part of it, and evaluate it on the rest. `say` is called at each step."""
+    """Read a table, fit a model to a part of it, and evaluate it on the rest.
+
+    Parameters
+    ----------
+    request : Request
+        What to fit.
+    say : callable
+        Called with a text at each step; the default does nothing.
+
+    Returns
+    -------
+    Fitted
+        The model, its evaluation, and warnings.
+
+    Raises
+    ------
+    TableError
+        If the table cannot be read; the message names row and column.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from aleator import tabular
+    >>> from aleator.datasets import houses
+    >>> X, y = houses(200)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     X.assign(price=y).to_csv(f"{folder}/houses.csv", index=False)
+    ...     source = tabular.opened(f"{folder}/houses.csv")
+    ...     fitted = tabular.fit(tabular.Request(source, "price", model="boosting"))
+    >>> len(fitted.judged.y)
+    40
+    """
     began = time.perf_counter()
     losses.get(request.loss)
     say("reading")

@@ -23,10 +23,33 @@ ANSWERS = ["prediction", "expected_loss", "aleatoric", "epistemic", "lower", "up
 
 @dataclass(frozen=True)
 class TableModel:
-    """An estimator for frames with the columns of `schema`.
+    """An estimator together with the schema of its table and the distribution of its expected losses.
 
-    `losses` are the expected losses of the training rows, sorted; `rows` their fingerprints, sorted; `seen` what was in
-    their columns; `card` is what is to be known about how it was made.
+    `aleator fit` writes it, and `load` reads it. It knows how to read tables, and adds the same columns as `aleator
+    predict`.
+
+    Attributes
+    ----------
+    estimator : estimator
+        The fitted estimator.
+    schema : Schema
+        The columns it reads, and how cells are written.
+    target : str
+        Name of the target.
+    losses : ndarray
+        Expected losses of the training rows, sorted.
+    rows : ndarray of int
+        Fingerprints of the training rows, sorted.
+    seen : dict
+        What was in the columns of the training rows.
+    card : dict
+        How the model was made and judged.
+    target_unit : str or None
+        Unit of the target, such as "$".
+
+    Examples
+    --------
+    See `aleator.tabular.fit`.
     """
 
     estimator: QuantifiedRegressor
@@ -39,13 +62,39 @@ class TableModel:
     target_unit: str | None = None  # see `Column`
 
     def read(self, path: str | PathLike[str], **how: Any) -> pd.DataFrame:
-        """A table in a file as the estimator takes it, read as the command reads it; `how`: delimiter, encoding."""
+        """Read a table from a file, as the command does.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file.
+        **how : dict
+            `delimiter` and `encoding`, if they cannot be guessed.
+
+        Returns
+        -------
+        DataFrame
+            The columns that the estimator takes.
+        """
         source = opened(path, **how)
         self.schema.check(source)
         return self.schema.read(source)
 
     def answers(self, frame: pd.DataFrame, coverage: float = 0.9) -> dict[str, Floats]:
-        """The columns that are added to each row, by the names in `ANSWERS`."""
+        """Compute the columns that `aleator predict` adds.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Rows, as `read` gives them.
+        coverage : float, default=0.9
+            Coverage of the intervals.
+
+        Returns
+        -------
+        dict of str to ndarray
+            prediction, expected_loss, aleatoric, epistemic, lower, upper and trust.
+        """
         prediction = self.estimator.predict_uncertainty(frame)
         unknown = np.full(len(prediction.prediction), np.nan)  # if the estimator's fit held no rows out
         lower, upper = (
@@ -63,20 +112,56 @@ class TableModel:
         return dict(zip(ANSWERS, values, strict=True))
 
     def unseen_values(self) -> UnseenValues:
-        """A counter of values that the model has not seen."""
+        """Make a counter of values that the model has not seen.
+
+        Returns
+        -------
+        UnseenValues
+            Call its `look` with frames and read its `sentences`.
+        """
         return UnseenValues(self.seen, getattr(self.estimator, "encoder_", None))
 
     def cautions(self) -> list[str]:
-        """Warnings that the model's own check gave when it was fitted."""
+        """Give the warnings of the model's own check when it was fitted.
+
+        Returns
+        -------
+        list of str
+            The warnings.
+        """
         found = str(self.card.get("check", ""))
         return [f"About the model: {found}"] if found else []
 
     def learned_from(self, frame: pd.DataFrame, y: Floats) -> int:
-        """The number of rows that are equal to training rows."""
+        """Count rows that are equal to training rows.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Rows, as `read` gives them.
+        y : ndarray of shape (n,)
+            Their targets.
+
+        Returns
+        -------
+        int
+            The number of copies.
+        """
         return int(np.isin(fingerprints(frame, y), self.rows).sum())
 
     def trust(self, prediction: Prediction) -> Floats:
-        """The share of training rows with a larger expected loss: 1 for the smallest expected loss of all."""
+        """Compute the share of training rows with a larger expected loss: 1 for the smallest expected loss of all.
+
+        Parameters
+        ----------
+        prediction : Prediction
+            Predictions of the estimator.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Trust, between 0 and 1.
+        """
         if not len(self.losses):  # not known if the estimator was saved on its own
             return np.full(len(prediction.prediction), np.nan)
         above = len(self.losses) - np.searchsorted(self.losses, prediction.expected_loss, side="right")
@@ -87,7 +172,12 @@ class TableModel:
     def save(self, path: str | PathLike[str], key: bytes | None = None) -> None:
         """Write a file that `TableModel.load` reads, and `aleator.load` too, which gives the estimator.
 
-        With a secret `key` it is signed.
+        Parameters
+        ----------
+        path : str or PathLike
+            The file.
+        key : bytes, default=None
+            A secret key with which the file is signed.
         """
         facts, arrays = serialization.packed(self.estimator)
         seen = {name: [each.low, each.high, each.gaps] for name, each in self.seen.items()}
@@ -100,7 +190,25 @@ class TableModel:
 
     @classmethod
     def load(cls, path: str | PathLike[str], key: bytes | None = None) -> "TableModel":
-        """Read a file. An estimator that was saved on its own gets a schema of numeric columns."""
+        """Read a file. An estimator that was saved on its own gets a schema of numeric columns.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file.
+        key : bytes, default=None
+            The secret key that the file must have been signed with.
+
+        Returns
+        -------
+        TableModel
+            The model.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, unsigned or not a model file.
+        """
         facts, arrays = file_format.read(path, key=key)
         estimator = serialization.restored(path, facts, arrays, registry.MODELS)
         table = facts.get("table")

@@ -23,19 +23,36 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 class JointLoss(ExactModule):
-    """The joint loss L f(xi) + lam g(xi) of each sample, where L is the loss of the prediction.
+    """The joint loss L f(xi) + lam g(xi) of each row, where L is the loss of the prediction (sec. 3).
 
-    loss : "squared", "absolute", "huber(delta)", "pinball(q)", "logcosh", or a function (y_pred, y) -> losses >= 0.
-    coupling : "sigmoid", "softplus", or two functions (f, g) of xi; derivatives are taken by autograd.
-    lam : a positive number, a function of the epoch (`set_epoch` says which it is), or a tensor (K,) of one for each of
-        K members stacked along the first dimension.
-    unit : what L is divided by before lam is compared with it, a number or one for each output (Q,). Otherwise lam is
-        in the units of the loss. `Pair.standardise` sets it to the loss of missing by one standard deviation of y.
-    reduction : "mean", "sum" or "none", as in torch; a mean with weights is a weighted mean.
+    `y_pred` and `y` have the same shape, and `xi` has it too, or 1 in place of dimensions whose losses are summed: for
+    y (n, m) there is one quantifier for each output with xi (n, m), or one for the sum with xi (n, 1). A loss that is
+    not a sum over outputs, such as the length of an error vector, gives values of the shape of `xi`.
 
-    y_pred and y have one and the same shape, and xi has theirs, or 1 in place of dimensions whose losses are added up:
-    of y (n, m) there is one quantifier for each output with xi (n, m), or one for the sum with xi (n, 1). A loss that
-    is not a sum over outputs, such as the length of a vector of errors, gives values of the shape of xi itself.
+    Parameters
+    ----------
+    loss : str or callable, default="squared"
+        "squared", "absolute", "huber(delta)", "pinball(q)", "logcosh", or a function ``(y_pred, y) -> losses >= 0``.
+    coupling : str or tuple of callable, default="sigmoid"
+        "sigmoid", "softplus", or two functions ``(f, g)`` of xi; derivatives are taken by autograd.
+    lam : float, callable or tensor, default=0.2
+        A positive number, a function of the epoch (see `set_epoch`), or a tensor (K,) with one value for each of K
+        members that are stacked along the first dimension.
+    unit : float or tensor of shape (Q,), default=1.0
+        What L is divided by before lam is compared with it. `Pair.standardise` sets it to the loss of missing by one
+        standard deviation of y.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        As in torch; a mean with weights is a weighted mean.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from aleator.torch import JointLoss
+    >>> criterion = JointLoss("squared", "sigmoid", lam=0.2)
+    >>> y_pred, xi, y = torch.zeros(4), torch.zeros(4, requires_grad=True), torch.ones(4)
+    >>> criterion(y_pred, xi, y).backward()
+    >>> criterion.expected_loss(xi.detach())
+    tensor([0.2000, 0.2000, 0.2000, 0.2000])
     """
 
     lam: Tensor
@@ -61,12 +78,44 @@ class JointLoss(ExactModule):
         self.keep("unit", _positive("unit", unit))
 
     def forward(self, y_pred: Tensor, xi: Tensor, y: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-        """The joint loss of a batch; `sample_weight` (n,) or of the shape of xi."""
+        """Compute the joint loss of a batch.
+
+        Parameters
+        ----------
+        y_pred : tensor
+            Predictions.
+        xi : tensor
+            Outputs of the quantifier.
+        y : tensor
+            Targets.
+        sample_weight : tensor, default=None
+            Weights (n,) or of the shape of `xi`.
+
+        Returns
+        -------
+        tensor
+            The joint loss, reduced.
+        """
         value, _ = self.parts(y_pred, xi, y)
         return reduced(value, self._weight(sample_weight, value), self.reduction)
 
     def parts(self, y_pred: Tensor, xi: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The joint loss and the loss itself, in the units of the loss, of each element of xi."""
+        """Compute the joint loss and the loss itself, for each element of xi.
+
+        Parameters
+        ----------
+        y_pred : tensor
+            Predictions.
+        xi : tensor
+            Outputs of the quantifier.
+        y : tensor
+            Targets.
+
+        Returns
+        -------
+        joint, loss : tensor
+            Both in the units of the loss.
+        """
         with torch.autocast(y_pred.device.type, enabled=False):
             L = self.losses(y_pred, xi, y)
             xi = _exact(xi)
@@ -74,7 +123,22 @@ class JointLoss(ExactModule):
             return in_units * self.coupling.f(xi) + self._lam(xi) * self.coupling.g(xi), L  # eq. (3.1)
 
     def losses(self, y_pred: Tensor, xi: Tensor, y: Tensor) -> Tensor:
-        """L of each element of xi: summed over the outputs that share a quantifier."""
+        """Compute L for each element of xi: summed over the outputs that share a quantifier.
+
+        Parameters
+        ----------
+        y_pred : tensor
+            Predictions.
+        xi : tensor
+            Outputs of the quantifier.
+        y : tensor
+            Targets.
+
+        Returns
+        -------
+        tensor
+            The losses.
+        """
         self.check(y_pred, xi, y, 1 + self.lam.ndim)
         each = self.loss(_exact(y_pred), y)
         if each.shape not in (y.shape, xi.shape):
@@ -88,13 +152,30 @@ class JointLoss(ExactModule):
         return each.sum(shared, keepdim=True) if shared else each
 
     def expected_loss(self, xi: Tensor) -> Tensor:
-        """The expected loss -lam g'(z) / f'(z) (Interpretation 4.1)."""
+        """Compute the expected loss -lam g'(z) / f'(z) (Interpretation 4.1).
+
+        Parameters
+        ----------
+        xi : tensor
+            Outputs of the quantifier.
+
+        Returns
+        -------
+        tensor
+            Expected losses, in the units of the loss.
+        """
         with torch.autocast(xi.device.type, enabled=False):
             xi = _exact(xi)
             return self.unit.to(xi.dtype) * (self._lam(xi) * self.coupling.level(xi))
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, from 0, for a lam that is a schedule."""
+        """Set the epoch, for a lam that is a schedule.
+
+        Parameters
+        ----------
+        epoch : int
+            The epoch, from 0.
+        """
         if self.schedule is not None:
             self.lam.copy_(_positive("lam", self.schedule(epoch)))
 

@@ -20,7 +20,24 @@ from aleator.torch.pair import ANY_LOSS, BATCH, Pair
 
 
 class Ensemble(ExactModule):
-    """Pairs of one loss. Squared: eq. (4.11) of the paper; absolute: eq. (4.12); others: see `aleator.mixtures`."""
+    """Several pairs with one loss, as a mixture; their disagreement is the epistemic part (sec. 4).
+
+    Squared loss: eq. (4.11); absolute loss: eq. (4.12); others: see `aleator.mixtures`.
+
+    Parameters
+    ----------
+    pairs : sequence of Pair
+        The members.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from aleator.torch import Ensemble, Pair
+    >>> ensemble = Ensemble([Pair(nn.Sequential(nn.Linear(3, 1), nn.Flatten(0))) for _ in range(2)])
+    >>> ensemble.predict(torch.zeros(5, 3)).epistemic.shape
+    (5,)
+    """
 
     loss_scale: Tensor
     loss_limits: Tensor
@@ -39,7 +56,13 @@ class Ensemble(ExactModule):
         return [pair for pair in self.members if isinstance(pair, Pair)]
 
     def criterion(self) -> JointLoss:
-        """One criterion for outputs stacked along the first dimension, each member with its own lam."""
+        """Make one criterion for outputs stacked along the first dimension, each member with its own lam.
+
+        Returns
+        -------
+        JointLoss
+            The criterion.
+        """
         own = [pair.criterion for pair in self.pairs]
         if len({(_identity(part), part.coupling.name) for part in own}) > 1:
             raise ValueError("all members of an ensemble must have one loss and one coupling.")
@@ -53,12 +76,36 @@ class Ensemble(ExactModule):
         return JointLoss(loss, first.coupling, lam, unit=first.unit, reduction=first.reduction)
 
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
-        """Predictions and xi of all members, (K, n, ...)."""
+        """Compute predictions and xi of all members.
+
+        Parameters
+        ----------
+        *x : tensor
+            Inputs.
+
+        Returns
+        -------
+        y_pred, xi : tensor of shape (K, n, ...)
+            Outputs of the members.
+        """
         outputs = [pair(*x) for pair in self.pairs]
         return torch.stack([y_pred for y_pred, _ in outputs]), torch.stack([xi for _, xi in outputs])
 
     def predict(self, x: Any, batch_size: int = BATCH) -> Prediction:
-        """The mean of the members and its expected loss, in aleatoric and epistemic parts."""
+        """Compute the mean of the members and its expected loss, in aleatoric and epistemic parts.
+
+        Parameters
+        ----------
+        x : tensor, array or tuple
+            Inputs.
+        batch_size : int, default=1024
+            Rows of a batch.
+
+        Returns
+        -------
+        Prediction
+            Predictions, expected losses and their parts.
+        """
         members = [[(y_pred.cpu(), pair.expected_loss(xi).cpu()) for _, y_pred, xi in pair.answers(x, batch_size)]
                    for pair in self.pairs]  # fmt: skip
         mu, expected = (torch.stack([torch.cat([batch[k] for batch in one]) for one in members]) for k in (0, 1))
@@ -82,7 +129,18 @@ class Ensemble(ExactModule):
         return mean, scale * aleatoric, scale * epistemic
 
     def recalibrate(self, data: Any) -> Self:
-        """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
+        """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on.
+
+        Parameters
+        ----------
+        data : tuple, Dataset, DataLoader or iterable
+            (x, y) or (x, y, weight) as tensors or arrays, a Dataset, a DataLoader, or an iterable of batches.
+
+        Returns
+        -------
+        Ensemble
+            The same ensemble.
+        """
         sums = Sums()
         for batch in rows_of(data):
             prediction = self.predict(batch.x)

@@ -18,11 +18,35 @@ from aleator.torch.xi_range import Within
 
 
 def to_torch(model: PairRegressor | PairEnsemble) -> Pair | Ensemble:
-    """A fitted estimator as a `Pair`, or an `Ensemble` of them: same weights, same units, same answers.
+    """Make a torch module with the weights of a fitted estimator.
 
-    Standardisation is inside, dropout as it was trained with, and the expected loss has the scale that `fit` or
-    `recalibrate(method="factor")` found. In evaluation, as it comes, xi is held to its range on the rows of `fit`, if
-    the estimator's is; `fit_pair` ends that (`aleator.torch.xi_range.release` for a loop of your own).
+    Standardisation and the scale of the expected loss are included. In evaluation mode xi is clipped to its range on
+    the training rows; `fit_pair` removes that range.
+
+    Parameters
+    ----------
+    model : PairRegressor or PairEnsemble
+        A fitted estimator. Corrections by ``recalibrate(method="isotonic")`` cannot be included.
+
+    Returns
+    -------
+    Pair or Ensemble
+        A module with the same predictions and expected losses.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the estimator cannot become a module.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aleator import PairRegressor
+    >>> from aleator.torch import to_torch
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> pair = to_torch(PairRegressor(epochs=5, rescale=False).fit(X, X[:, 0]))
+    >>> pair.predict(X).prediction.shape
+    (50,)
     """
     if not isinstance(model, (PairRegressor, PairEnsemble)) or not hasattr(model, "params_"):
         raise TypeError(f"to_torch takes a fitted PairRegressor or PairEnsemble, got {type(model).__name__}.")

@@ -40,17 +40,31 @@ ANY_LOSS = (0.0, float("inf"))  # limits of the expected loss without held-out r
 
 
 class Pair(ExactModule):
-    """A regressor with a quantifier: `pair(x)` gives (y_pred, xi), `pair.predict(x)` a `Prediction`.
+    """A regressor with a quantifier as one module: ``pair(x)`` gives (y_pred, xi), ``pair.predict(x)`` a `Prediction`.
 
-    regressor : any module x -> y_pred; with a trunk it reads the trunk's output.
-    quantifier : any module x -> xi, a real number of any sign and size for each prediction (or each output: see
-        `JointLoss` for the shapes). None: the architecture of the regressor, one output, weights of its own.
-    trunk : a module both share.
-    criterion : the joint loss for training, which also turns xi into the expected loss.
-    per_output : the quantifier that is made has as many outputs as the regressor.
+    Parameters
+    ----------
+    regressor : Module
+        Any module x -> y_pred. With a trunk it reads the trunk's output.
+    quantifier : Module, default=None
+        Any module x -> xi, a real number for each prediction (or each output, see `JointLoss` for the shapes). None
+        copies the architecture of the regressor with one output and weights of its own.
+    trunk : Module, default=None
+        A module that both share.
+    criterion : JointLoss, default=None
+        The joint loss for training, which also turns xi into the expected loss; None is ``JointLoss()``.
+    per_output : bool, default=False
+        Whether the quantifier that is made has as many outputs as the regressor.
 
-    `standardise(data)` lets the pair work on standardised inputs and targets and answer in the user's units; lam is
-    then in units of the loss of missing by one standard deviation of y, as in `PairRegressor`.
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from aleator.torch import Pair
+    >>> pair = Pair(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0)))
+    >>> y_pred, xi = pair(torch.zeros(5, 3))
+    >>> y_pred.shape, xi.shape
+    (torch.Size([5]), torch.Size([5]))
     """
 
     loss_scale: Tensor
@@ -80,7 +94,20 @@ class Pair(ExactModule):
         self.history = pd.DataFrame()
 
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
-        """The prediction, in the target's units, and xi."""
+        """Compute predictions and xi.
+
+        Parameters
+        ----------
+        *x : tensor
+            Inputs.
+
+        Returns
+        -------
+        y_pred : tensor
+            Predictions, in the target's units.
+        xi : tensor
+            Outputs of the quantifier.
+        """
         if self.scaling is not None:
             x = (self.scaling.inputs(x[0], dtype_of(self)), *x[1:])
         seen = x if self.trunk is None else (self.trunk(*x),)
@@ -88,14 +115,39 @@ class Pair(ExactModule):
         return (y_pred if self.scaling is None else self.scaling.outputs(y_pred)), xi
 
     def expected_loss(self, xi: Tensor) -> Tensor:
-        """The expected loss, in the units of the loss."""
+        """Compute the expected loss.
+
+        Parameters
+        ----------
+        xi : tensor
+            Outputs of the quantifier.
+
+        Returns
+        -------
+        tensor
+            Expected losses, in the units of the loss.
+        """
         limits = self.loss_limits.to(xi.device)
         return (self.loss_scale.to(xi.device) * self.criterion.expected_loss(xi.double())).clamp(limits[0], limits[1])
 
     # ------------------------------------------------------------ units
 
     def standardise(self, data: Any) -> Self:
-        """Learn mean and spread of inputs and targets from `data`, as `fit_pair` takes it, by one pass over it."""
+        """Learn mean and standard deviation of inputs and targets in one pass over the data.
+
+        The networks then see standardised numbers and the answers stay in the user's units; lam is in units of the loss
+        of missing by one standard deviation of y.
+
+        Parameters
+        ----------
+        data : tuple, Dataset, DataLoader or iterable
+            (x, y) or (x, y, weight) as tensors or arrays, a Dataset, a DataLoader, or an iterable of batches.
+
+        Returns
+        -------
+        Pair
+            The same pair.
+        """
         device = device_of(self)
         with given_back(device):
             draw_from(device, 0)  # a loader that shuffles shows the rows in the same order each time
@@ -116,7 +168,18 @@ class Pair(ExactModule):
         return self
 
     def set_criterion(self, criterion: JointLoss) -> Self:
-        """Replace the criterion; a standardised pair must be standardised again."""
+        """Replace the criterion; a standardised pair must be standardised again.
+
+        Parameters
+        ----------
+        criterion : JointLoss
+            The new criterion.
+
+        Returns
+        -------
+        Pair
+            The same pair.
+        """
         if self.scaling is not None:
             raise ValueError(
                 "the unit of the losses belongs to the criterion: give the Pair its criterion, then standardise."
@@ -125,7 +188,18 @@ class Pair(ExactModule):
         return self
 
     def recalibrate(self, data: Any) -> Self:
-        """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on."""
+        """Multiply the expected loss by mean realised over mean expected loss on rows that were not trained on.
+
+        Parameters
+        ----------
+        data : tuple, Dataset, DataLoader or iterable
+            (x, y) or (x, y, weight) as tensors or arrays, a Dataset, a DataLoader, or an iterable of batches.
+
+        Returns
+        -------
+        Pair
+            The same pair.
+        """
         sums = Sums()
         for batch, y_pred, xi in self.answers(data, labelled=True):
             realised = self.criterion.losses(y_pred, xi, batch.y.to(xi.device))
@@ -143,7 +217,20 @@ class Pair(ExactModule):
     # ------------------------------------------------------------ answers
 
     def predict(self, x: Any, batch_size: int = BATCH) -> Prediction:
-        """Predictions and their expected loss, as arrays; dropout is off, and nothing of the module changes."""
+        """Compute predictions and expected losses as arrays, with dropout off.
+
+        Parameters
+        ----------
+        x : tensor, array or tuple
+            Inputs; a tuple for a module with several.
+        batch_size : int, default=1024
+            Rows of a batch.
+
+        Returns
+        -------
+        Prediction
+            Predictions, expected losses and their parts.
+        """
         answers = [(y_pred, xi) for _, y_pred, xi in self.answers(x, batch_size)]
         mean = np.concatenate([array(y_pred) for y_pred, _ in answers])
         expected = by_row(np.concatenate([array(self.expected_loss(xi)) for _, xi in answers]), mean)

@@ -34,13 +34,38 @@ BLOCK = 4 << 20  # bytes of a CSV file
 class ParquetRegression(IterableDataset[tuple[Tensor, ...]]):
     """Batches (x, y) or (x, y, weight) from Parquet or CSV files, in bounded memory.
 
-    path : a file, a folder of them, or a list; columns must be the same in all.
-    target : the column to predict, or a list of them. features : the columns to predict from; None for all others.
-    weight : a column of sample weights. batch_size : rows a batch. dtype : of the tensors.
-    buffer : rows that are shuffled among each other; 0 keeps the order of the files. seed : of the order.
+    Use it with `fit_pair`, or with ``DataLoader(dataset, batch_size=None)`` in a loop of your own; then call
+    `set_epoch` in each epoch for a new order.
 
-    `fit_pair(pair, ParquetRegression(...))`, or `DataLoader(dataset, batch_size=None, num_workers=4)` for a loop of
-    your own; then call `set_epoch` in each epoch for a new order.
+    Parameters
+    ----------
+    path : str, PathLike or list
+        A file, a folder of files, or a list; all files must have the same columns.
+    target : str or list of str
+        The column to predict, or several.
+    features : list of str, default=None
+        The columns to predict from; None takes all others.
+    weight : str, default=None
+        A column of sample weights.
+    batch_size : int, default=1024
+        Rows of a batch.
+    buffer : int, default=65536
+        Rows that are shuffled among each other; 0 keeps the order of the files.
+    seed : int, default=0
+        Seed of the order.
+    dtype : dtype, default=torch.float32
+        Type of the tensors.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from aleator.torch import ParquetRegression
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pd.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]}).to_csv(f"{folder}/table.csv", index=False)
+    ...     x, y = next(iter(ParquetRegression(f"{folder}/table.csv", target="y")))
+    >>> x.shape
+    torch.Size([2, 1])
     """
 
     def __init__(
@@ -78,7 +103,13 @@ class ParquetRegression(IterableDataset[tuple[Tensor, ...]]):
         self.processes = world()  # spawned workers do not share the state of the parent
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which determines the order of the next pass."""
+        """Set the epoch, which determines the order of the next pass.
+
+        Parameters
+        ----------
+        epoch : int
+            The epoch, from 0.
+        """
         self.epoch = epoch
         self.processes = world()
 

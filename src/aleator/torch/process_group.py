@@ -57,6 +57,25 @@ def distributed(timeout: float = 60.0, backend: str | None = None) -> Iterator[W
     """Join the processes that `torchrun` started; without it nothing happens, so one script serves both.
 
     A process that waits longer than `timeout` seconds for another raises an error, and `torchrun` ends all.
+
+    Parameters
+    ----------
+    timeout : float, default=60
+        Seconds.
+    backend : str, default=None
+        Backend of torch.distributed; None chooses by the device.
+
+    Yields
+    ------
+    World
+        The number of this process, and of all.
+
+    Examples
+    --------
+    >>> from aleator.torch import distributed
+    >>> with distributed(timeout=60) as world:
+    ...     world.size
+    1
     """
     if "RANK" not in os.environ or dist.is_initialized():
         yield world()

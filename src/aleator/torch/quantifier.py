@@ -34,17 +34,40 @@ MOST_FEATURES = 10_000
 
 
 class Quantifier(nn.Module):
-    """The expected loss of each prediction of a fitted module, learned from its hidden features.
+    """The expected loss of each prediction of a trained module, learned from its hidden features.
 
-    module : any fitted module x -> y_pred, (n,) or (n, m). It stays as it is, down to its mode and its gradients.
-    features : what the quantifier sees: the name of a layer, whose output is flattened to (n, d); a function of the
-        inputs x -> (n, d); None for what the module's last linear layer reads.
-    loss : the loss of a prediction: a name, or a torch function (y_pred, y) -> losses.
-    use_prediction : whether the prediction is an input of the quantifier.
-    settings : parameters of `LossQuantifier`: lam, coupling, n_members, hidden, per_output, random_state, ...
+    The module is not changed. Behind it is an `aleator.LossQuantifier`: training length by cross-validation, scale from
+    held-out rows, intervals.
 
-    After `fit` on rows that the module was not trained on, `predict(x)` answers as arrays, and the quantifier itself is
-    a module: x -> (y_pred, expected_loss), on any device. `quantifier` is the `LossQuantifier` behind it.
+    Parameters
+    ----------
+    module : Module
+        Any trained module x -> y_pred, (n,) or (n, m).
+    features : str or callable, default=None
+        What the quantifier reads: the name of a layer, whose output is flattened to (n, d); a function of the inputs
+        x -> (n, d); None for the input of the last linear layer.
+    loss : str or callable, default="squared"
+        The loss, by name or as a torch function ``(y_pred, y) -> losses``.
+    use_prediction : bool, default=True
+        Whether the prediction is an input of the quantifier.
+    **settings : dict
+        Parameters of `aleator.LossQuantifier`.
+
+    Attributes
+    ----------
+    quantifier : LossQuantifier
+        The quantifier of the features, once fitted.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from aleator.torch import Quantifier
+    >>> net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0)).eval()
+    >>> x = torch.linspace(0, 1, 200)[:, None]
+    >>> quantifier = Quantifier(net, loss="absolute", n_members=1).fit((x, x[:, 0] * torch.randn(200)))
+    >>> quantifier.predict(x[:3]).expected_loss.shape
+    (3,)
     """
 
     quantifier: LossQuantifier
@@ -73,7 +96,22 @@ class Quantifier(nn.Module):
     # ------------------------------------------------------------ fit
 
     def fit(self, data: Any, groups: Any = None, batch_size: int = BATCH) -> Self:
-        """Learn from rows the module was not trained on, as `fit_pair` takes them; groups are held out together."""
+        """Learn from rows that the module was not trained on.
+
+        Parameters
+        ----------
+        data : tuple, Dataset, DataLoader or iterable
+            (x, y) or (x, y, weight) as tensors or arrays, a Dataset, a DataLoader, or an iterable of batches.
+        groups : array-like of shape (n,), default=None
+            Rows of one group are held out together.
+        batch_size : int, default=1024
+            Rows of a batch.
+
+        Returns
+        -------
+        Quantifier
+            The fitted quantifier.
+        """
         seen, targets, weights, n_outputs = [], [], [], 0
         for batch, y_pred, features in self._looked_at(data, batch_size, labelled=True):
             if y_pred.shape != batch.y.shape or y_pred.ndim > 2:
@@ -101,7 +139,18 @@ class Quantifier(nn.Module):
     # ------------------------------------------------------------ answers
 
     def forward(self, *x: Tensor) -> tuple[Tensor, Tensor]:
-        """The module's prediction and its expected loss, both as tensors."""
+        """Compute the module's prediction and its expected loss, as tensors.
+
+        Parameters
+        ----------
+        *x : tensor
+            Inputs.
+
+        Returns
+        -------
+        y_pred, expected_loss : tensor
+            Predictions and expected losses.
+        """
         readers = self._readers()
         still = nullcontext() if torch.compiler.is_compiling() else evaluating(self.module)  # keeps its statistics
         with still, self._watching() as caught:
@@ -123,20 +172,76 @@ class Quantifier(nn.Module):
         return each if readers.unit.shape[0] == prediction.shape[1] else each.sum(1, keepdim=True)
 
     def predict(self, x: Any, batch_size: int = BATCH) -> Prediction:
-        """Predictions and their expected loss, as arrays."""
+        """Compute predictions and expected losses as arrays.
+
+        Parameters
+        ----------
+        x : tensor, array or tuple
+            Inputs.
+        batch_size : int, default=1024
+            Rows of a batch.
+
+        Returns
+        -------
+        Prediction
+            Predictions and expected losses.
+        """
         return self._fitted().predict_uncertainty(self._rows(x, batch_size))
 
     def predict_interval(self, x: Any, coverage: float = 0.9, batch_size: int = BATCH) -> tuple[Floats, Floats]:
-        """Lower and upper ends that contain the target with probability `coverage`: see `PairRegressor`."""
+        """Compute intervals, as `aleator.LossQuantifier.predict_interval`.
+
+        Parameters
+        ----------
+        x : tensor, array or tuple
+            Inputs.
+        coverage : float, default=0.9
+            Probability that the interval contains the target.
+        batch_size : int, default=1024
+            Rows of a batch.
+
+        Returns
+        -------
+        lower, upper : ndarray
+            The ends.
+        """
         return self._fitted().predict_interval(self._rows(x, batch_size), coverage)
 
     def conformalize(self, data: Any, batch_size: int = BATCH) -> Self:
-        """Learn interval ends from rows not used before; intervals then have guaranteed coverage."""
+        """Give intervals guaranteed coverage, with rows not used before.
+
+        Parameters
+        ----------
+        data : tuple, Dataset, DataLoader or iterable
+            (x, y) or (x, y, weight) as tensors or arrays, a Dataset, a DataLoader, or an iterable of batches.
+        batch_size : int, default=1024
+            Rows of a batch.
+
+        Returns
+        -------
+        Quantifier
+            The same quantifier.
+        """
         self._fitted().conformalize(*self._table(data, batch_size))
         return self
 
     def recalibrate(self, data: Any, method: str = "factor", batch_size: int = BATCH) -> Self:
-        """Correct the expected loss on rows that were not used in `fit`; the module's answers as tensors too."""
+        """Correct the expected loss on rows that were not used in `fit`; the module's answers as tensors too.
+
+        Parameters
+        ----------
+        data : tuple, Dataset, DataLoader or iterable
+            (x, y) or (x, y, weight) as tensors or arrays, a Dataset, a DataLoader, or an iterable of batches.
+        method : {"factor", "isotonic"}, default="factor"
+            As of `aleator.LossQuantifier.recalibrate`.
+        batch_size : int, default=1024
+            Rows of a batch.
+
+        Returns
+        -------
+        Quantifier
+            The same quantifier.
+        """
         self._fitted().recalibrate(*self._table(data, batch_size), method=method)
         self.readers = Readers(self._fitted()).to(device_of(self.module))
         return self

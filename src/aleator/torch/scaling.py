@@ -12,11 +12,33 @@ from aleator.torch.process_group import World
 
 
 class Scaling(ExactModule):
-    """x -> (x - x_mean) / x_spread before the networks, y_r -> y_mean + y_spread y_r after them, in float64.
+    """Standardisation as a module: x -> (x - x_mean) / x_spread, and back for predictions, in float64.
 
-    Inputs are clipped to the range x_clip, (2,) or (2, d), in spreads. Columns of a table, x (n, d) and y (n,) or
-    (n, m), each have their own mean and spread; images, signals and fields one in common. An input that never changes
-    has spread 0 and is ignored, even if it changes later.
+    Columns of a table, x (n, d) and y (n,) or (n, m), each have their own mean and spread; images, signals and fields
+    have one in common. Inputs are clipped to the range `x_clip`, in spreads. An input that never changes has spread 0
+    and is ignored, even if it changes later.
+
+    Parameters
+    ----------
+    x_mean : tensor, default=0
+        Means of the inputs.
+    x_spread : tensor, default=1
+        Standard deviations of the inputs.
+    y_mean : tensor, default=0
+        Means of the targets.
+    y_spread : tensor, default=1
+        Standard deviations of the targets.
+    x_clip : tensor of shape (2,) or (2, d), default=(-1e4, 1e4)
+        Range of the standardised inputs.
+
+    Examples
+    --------
+    >>> from aleator.torch import Pair
+    >>> from torch import nn
+    >>> import torch
+    >>> pair = Pair(nn.Sequential(nn.Linear(1, 1), nn.Flatten(0))).standardise((torch.ones(4, 1), torch.arange(4.0)))
+    >>> float(pair.scaling.y_mean)
+    1.5
     """
 
     x_mean: Tensor
@@ -40,13 +62,37 @@ class Scaling(ExactModule):
             self.keep(name, values)
 
     def inputs(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """Standardised inputs, as in `kernels.gather`."""
+        """Standardise inputs.
+
+        Parameters
+        ----------
+        x : tensor
+            Inputs.
+        dtype : dtype
+            Type of the result.
+
+        Returns
+        -------
+        tensor
+            Standardised inputs.
+        """
         scale = torch.where(self.x_spread > 1e-300, 1.0 / self.x_spread, 0.0)
         z = (x.to(scale.dtype) - self.x_mean) * scale
         return z.clamp(self.x_clip[0], self.x_clip[1]).to(dtype)
 
     def outputs(self, y_r: Tensor) -> Tensor:
-        """Predictions in the target's units."""
+        """Give predictions in the target's units.
+
+        Parameters
+        ----------
+        y_r : tensor
+            Standardised predictions.
+
+        Returns
+        -------
+        tensor
+            Predictions.
+        """
         return self.y_mean + self.y_spread * y_r.to(self.y_mean.dtype)
 
 

@@ -102,23 +102,72 @@ def fit_pair(
     checkpoint_every: float = 60.0,
     verbose: bool = False,
 ) -> Pair:
-    """Train a pair on its joint loss, in place, and return it with `pair.history`.
+    """Train a pair on its joint loss, in place.
 
-    data, validation : (x, y) or (x, y, weight) as tensors or arrays, a Dataset, a DataLoader, an iterable of batches.
-    optimizer : a function of the parameters, such as `functools.partial(torch.optim.SGD, lr=0.1)`, or an optimizer;
-        None for Adam with its defaults. scheduler : likewise, of the optimizer; moved on after each `scheduler_step`.
-    criterion : replaces the pair's own. standardise : `pair.standardise(data)` first, unless that was done.
-    validation, patience : losses on other rows, into the history; with patience training stops when they have not
-        improved for so many epochs, and the best weights are kept. What is judged is the joint loss, or, where lam
-        follows a schedule, the score L / e + ln e of the expected loss e, which compares from epoch to epoch.
-    device : where to train; None leaves the pair where it is. autocast : torch.bfloat16 or torch.float16.
-    clip : longest gradient. seed : of the order of the rows and of dropout; the weights' start is the pair's own.
-    checkpoint : a file from which training goes on if it is there, written every `checkpoint_every` seconds (0: after
-        every step) and at the end. Data, seed and settings must be the same; `epochs` may be more.
-    verbose : show a progress bar.
+    Parameters
+    ----------
+    pair : Pair
+        The pair.
+    data : tuple, Dataset, DataLoader or iterable
+        (x, y) or (x, y, weight) as tensors or arrays, a Dataset, a DataLoader, or an iterable of batches.
+    validation : like data, default=None
+        Rows whose losses are recorded in the history.
+    epochs : int, default=100
+        Passes over the data.
+    batch_size : int, default=64
+        Rows of a step, where `data` has no batches of its own.
+    optimizer : callable or Optimizer, default=None
+        A function of the parameters, such as ``functools.partial(torch.optim.SGD, lr=0.1)``, or an optimizer; None is
+        Adam.
+    scheduler : callable or LRScheduler, default=None
+        Likewise, a function of the optimizer.
+    scheduler_step : {"epoch", "batch"}, default="epoch"
+        When the scheduler advances.
+    criterion : JointLoss, default=None
+        Replaces the pair's own.
+    standardise : bool, default=False
+        Call ``pair.standardise(data)`` first, unless that was done.
+    patience : int, default=None
+        Stop when the validation has not improved for this many epochs, and keep the best weights. The measure is the
+        joint loss, or, if lam follows a schedule, the score L / e + ln e of the expected loss e.
+    clip : float, default=None
+        Largest norm of a gradient.
+    device : device, default=None
+        Where to train; None leaves the pair where it is.
+    autocast : dtype, default=None
+        torch.bfloat16 or torch.float16.
+    seed : int, default=0
+        Seed of the order of the rows and of dropout.
+    checkpoint : str or PathLike, default=None
+        A file from which training resumes if it exists. Data, seed and settings must be the same; `epochs` may be more.
+    checkpoint_every : float, default=60
+        Seconds between two checkpoints; 0 writes one after every step.
+    verbose : bool, default=False
+        Whether to show a progress bar.
 
-    `pair.history` is a DataFrame by epoch, in the units of the loss: joint_loss, loss and expected_loss on the training
-    rows, validation_* on the others, and the learning rate.
+    Returns
+    -------
+    Pair
+        The same pair, with ``pair.history``, a DataFrame by epoch in the units of the loss: joint_loss, loss and
+        expected_loss on the training rows, validation_* on the others, and the learning rate.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the data are invalid, or if the checkpoint is that of another training.
+    FloatingPointError
+        If the loss is not finite; the message names member, epoch and step.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from aleator.torch import Pair, fit_pair
+    >>> x = torch.linspace(0, 1, 64)[:, None]
+    >>> pair = Pair(nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0)))
+    >>> history = fit_pair(pair, (x, x[:, 0]), epochs=3).history
+    >>> len(history)
+    3
     """
     training = Training(
         epochs=epochs, optimizer=optimizer, scheduler=scheduler, scheduler_step=scheduler_step, standardise=standardise,
@@ -140,12 +189,40 @@ def fit_pair(
 
 
 def fit_ensemble(make_pair: Callable[[int], Pair], k: int, data: Any, **training: Any) -> Ensemble:
-    """Train k pairs at once, all members in one vectorised step, and return them as an `Ensemble`.
+    """Train several pairs at once, all members in one vectorised step.
 
-    `make_pair(number)` makes each, of one architecture with weights of its own. All further parameters are those of
-    `fit_pair`; the optimizer is a function, and works on the members' weights stacked, so it must be one that treats
-    every number by itself (SGD, Adam, AdamW, RMSprop). Members see the same batches, and each stops by its own
-    validation. Modules that cannot be vectorised, such as those with dropout, are called one after the other.
+    Members see the same batches, and each stops by its own validation. Modules that cannot be vectorised, such as those
+    with dropout, are called one after the other.
+
+    Parameters
+    ----------
+    make_pair : callable
+        ``make_pair(number)`` makes each pair, of one architecture with weights of its own.
+    k : int
+        Number of pairs.
+    data : tuple, Dataset, DataLoader or iterable
+        (x, y) or (x, y, weight) as tensors or arrays, a Dataset, a DataLoader, or an iterable of batches.
+    **training : dict
+        Parameters of `fit_pair`. The optimizer must be a function, and treat every number by itself (SGD, Adam, AdamW,
+        RMSprop).
+
+    Returns
+    -------
+    Ensemble
+        The trained pairs.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from aleator.torch import Pair, fit_pair
+    >>> x = torch.linspace(0, 1, 64)[:, None]
+    >>> pair = Pair(nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0)))
+    >>> from aleator.torch import fit_ensemble
+    >>> def make_pair(k):
+    ...     torch.manual_seed(k)
+    ...     return Pair(nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0)))
+    >>> ensemble = fit_ensemble(make_pair, 2, (x, x[:, 0]), epochs=2)
     """
     settings = Training(**training)
     if isinstance(settings.optimizer, Optimizer) or isinstance(settings.scheduler, (LRScheduler, ReduceLROnPlateau)):

@@ -9,7 +9,7 @@ on held-out rows.
 
 The two learning speeds of section 6 change with lam, and with the size of the loss; both are divided out (`_pace`), and
 the penalty on the regressor's weights follows the loss, as it does in a likelihood. So nothing depends on the unit of
-y, nor on how much of it can be explained. `docs/automatic-lambda.md` has the derivation and the evidence.
+y, nor on how much of it can be explained. `docs/theory/automatic-lambda.md` has the derivation.
 """
 
 import math

@@ -149,7 +149,41 @@ def lam_is_auto(settings: TrainingSettings) -> bool:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkSettings:
-    """A network and how it is trained."""
+    """A network and how it is trained.
+
+    Parameters
+    ----------
+    hidden : tuple of int
+        Units of each hidden layer, of the regressor and of the quantifier. ``()`` gives linear models.
+    activation : {"relu", "tanh"}
+        Activation of the hidden layers.
+    scaling : {"robust", "standard"}
+        How inputs are standardised. ``"standard"`` uses mean and standard deviation, as in the paper. ``"robust"``
+        first clips each column to the end of its tail, so that a sentinel, a wrong unit or a flag that is set once has
+        no effect on the other rows. It also clips targets that are implausibly far from all others.
+    dropout : float
+        Probability that a hidden unit is dropped in a training step.
+    optimizer : {"adam", "nesterov"}
+        The optimizer; ``"nesterov"`` is the paper's.
+    learning_rate : float or callable
+        Learning rate, or a function of the epoch, from 0.
+    momentum : float
+        Momentum of Nesterov's method, or the first decay rate of Adam.
+    l2 : float
+        Penalty ``l2 / (2 n)`` on the squared weights, where n is the number of rows.
+    clip : float or None
+        Largest norm of a gradient. None sets no limit.
+    epochs : int or None
+        Passes over the rows. None finds the number by cross-validation on the training rows.
+    batch_size : int
+        Rows of a training step.
+    n_jobs : int or None
+        Number of threads, -1 for all. The result does not depend on it.
+    random_state : int, RandomState instance or None
+        Random seed. Equal seeds give equal results, to the last bit.
+    verbose : bool
+        Whether to show a progress bar.
+    """
 
     hidden: tuple[int, ...] = (50,)
     activation: str = "relu"
@@ -169,7 +203,18 @@ class NetworkSettings:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RegressorSettings(NetworkSettings):
-    """... of a regressor, which may be stopped early. Parameters of a quantifier are fixed."""
+    """A network that may be stopped early.
+
+    Parameters
+    ----------
+    early_stopping : bool
+        Hold back `validation_fraction` of the rows (or use ``fit(validation=...)``), stop when their loss has not
+        improved for `patience` epochs, and keep the best weights.
+    validation_fraction : float
+        Share of the rows that `early_stopping` holds back.
+    patience : int
+        Epochs without improvement after which `early_stopping` ends the training.
+    """
 
     early_stopping: bool = False
     validation_fraction: float = 0.1
@@ -182,7 +227,32 @@ class RegressorSettings(NetworkSettings):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PairSettings(RegressorSettings):
-    """... with a quantifier beside it. None: the default depends on lam, see `defaults.py`."""
+    """A network with a quantifier beside it.
+
+    Parameters
+    ----------
+    learning_rate : float, callable or None
+        Learning rate, or a function of the epoch, from 0. None is 0.002, and with ``lam="auto"`` 0.01. With
+        ``lam="auto"`` the rate falls to zero.
+    l2 : float or None
+        Penalty ``l2 / (2 n)`` on the squared weights, where n is the number of rows. None is 0.1, and with
+        ``lam="auto"`` 1, where the penalty of the regressor is in units of the mean loss.
+    batch_size : int or None
+        Rows of a training step. None is 64, and with ``lam="auto"`` 0.7 times the root of the number of rows, at least
+        32.
+    shared_layers : int
+        Number of hidden layers that regressor and quantifier have in common.
+    per_output : bool
+        For several outputs: one quantifier for each output, instead of one for the sum of their losses.
+    rescale : bool
+        Multiply the expected loss by mean realised over mean expected loss on held-out rows: five folds in turn, or the
+        rows of `early_stopping`. With ``lam="auto"`` the factor is also corrected for the final model learning from all
+        rows. False together with `epochs` is the paper's way: no rows are held out, which saves five trainings. On
+        small tables the expected loss is then much too small, and intervals need `conformalize`.
+    encoder : {"auto"}, None, transformer or callable
+        What turns X into numbers. ``"auto"`` takes numbers without gaps as they are, and any other table through
+        `TableEncoder`: text, categories, dates, missing values, nullable and polars frames. None accepts numbers only.
+    """
 
     learning_rate: Schedule | None = None  # type: ignore[assignment]
     l2: float | None = None  # type: ignore[assignment]

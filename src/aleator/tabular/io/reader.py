@@ -114,7 +114,31 @@ class Source:
 
 
 def opened(path: str | PathLike[str], delimiter: str | None = None, encoding: str = "utf-8") -> Source:
-    """Open a table. Its first bytes tell the format, its name whether commas or tabs are expected."""
+    """Open a table. Its first bytes tell the format, its name whether commas or tabs are expected.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        A CSV, TSV or Parquet file; text may be gzipped.
+    delimiter : str, default=None
+        Delimiter of the columns; None guesses.
+    encoding : str, default="utf-8"
+        Encoding of the text.
+
+    Returns
+    -------
+    Source
+        The table, to be read in blocks.
+
+    Raises
+    ------
+    TableError
+        If the file is not a table.
+
+    Examples
+    --------
+    See `aleator.tabular.fit`.
+    """
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path} is a directory, not a table.")
