@@ -121,7 +121,7 @@ def crepes(X, y, new):
     model.fit(X[fit], y[fit])
     hardness = DifficultyEstimator()
     hardness.fit(X[fit], residuals=residuals, scaler=True)
-    model.conformalize(X[cal], y[cal], de=hardness)
+    model.calibrate(X[cal], y[cal], de=hardness)
     low, high = model.predict_int(new, confidence=ONE_SIGMA).T
     return model.predict(new), ((high - low) / 2) ** 2
 

@@ -87,6 +87,7 @@ def test_examples_run(name, tmp_path):
 
 
 def test_the_reference_is_complete():
+    pytest.importorskip("torch", reason="half of the reference is about it")
     command = [sys.executable, ROOT / "docs" / "reference_check.py"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
