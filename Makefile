@@ -163,6 +163,7 @@ kills: .venv/all
 # What is drawn in docs/lambda.md, and the trainings that `aleator playground` replays.
 figures: .venv/core
 	$(BIN)/aleator reproduce figures --out docs/figures $(ARGS)
+	MPLBACKEND=Agg $(BIN)/python -c "import runpy; runpy.run_path('examples/01_houses.py')['figure'].savefig('docs/figures/houses.png', dpi=130)"
 
 playground: .venv/core
 	$(BIN)/python -m aleator.paper.playground

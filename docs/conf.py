@@ -105,6 +105,7 @@ html_title = f"aleator {version}"
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["aleator.css"]
+html_favicon = "_static/icon.svg"
 html_extra_path = ["generated/extra"]
 html_show_sourcelink = False
 html_copy_source = False
@@ -114,14 +115,15 @@ html_context = {
     "github_repo": REPOSITORY.split("/")[-1],
     "github_version": "main",
     "doc_path": "docs",
+    "default_mode": "auto",
 }
 html_theme_options = {
-    "logo": {"text": f"aleator {version}"},
+    "logo": {"text": f"aleator {version}", "image_light": "_static/icon.svg", "image_dark": "_static/icon.svg"},
     "github_url": REPOSITORY,
     "use_edit_page_button": True,
     "show_prev_next": True,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 9,
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
     "secondary_sidebar_items": {"**": ["page-toc", "edit-this-page"], "index": []},
@@ -129,7 +131,7 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
     "back_to_top_button": False,
 }
-html_sidebars = {"index": [], "getting-started": [], "which-estimator": []}
+html_sidebars = {"index": [], "getting-started": [], "which-estimator": [], "concepts": []}
 
 
 def skipped(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:

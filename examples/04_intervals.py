@@ -2,8 +2,9 @@
 Intervals for skewed errors
 ===========================
 
-Errors of waiting times, prices or claims are often skewed: most targets lie a little below the prediction, a few far above.
-``predict_interval`` gives each end a level of its own. After ``conformalize`` the coverage is guaranteed.
+Errors of waiting times, prices or claims are often skewed: most targets lie a little
+below the prediction, a few far above. ``predict_interval`` gives each end a level of
+its own. After ``conformalize`` the coverage is guaranteed.
 """
 
 # %%
@@ -22,8 +23,11 @@ train, calibration, test = slice(0, 3000), slice(3000, 4000), slice(4000, 6000)
 # %%
 # Without calibration rows
 # ------------------------
-# The rows that ``fit`` holds out in turn set the levels. No row is lost, and the coverage is close to 90 % in practice.
-model = LossQuantifier(HistGradientBoostingRegressor(random_state=0), loss="absolute").fit(X[train], y[train])
+# The rows that ``fit`` holds out in turn set the levels. No row is lost, and the
+# coverage is close to 90 % in practice.
+model = LossQuantifier(
+    HistGradientBoostingRegressor(random_state=0), loss="absolute"
+).fit(X[train], y[train])
 
 
 def report(name, lower, upper):
@@ -40,7 +44,8 @@ report("symmetric", *model.predict_interval(X[test], symmetric=True))
 # %%
 # With a guarantee
 # ----------------
-# ``conformalize`` takes rows that were used neither in ``fit`` nor in ``recalibrate``.
+# ``conformalize`` takes rows that were used neither in ``fit`` nor in
+# ``recalibrate``.
 model.conformalize(X[calibration], y[calibration])
 lower, upper = model.predict_interval(X[test])
 report("conformalized", lower, upper)
@@ -51,7 +56,21 @@ order = np.argsort(X[test, 1])
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 prediction = model.predict(X[test])
 ax.plot(X[test, 1], y[test] - prediction, ".", ms=2, color=plots.GREY, label="error")
-ax.plot(X[test, 1][order], (upper - prediction)[order], ".", ms=2, color=plots.BLUE, label="upper end")
-ax.plot(X[test, 1][order], (lower - prediction)[order], ".", ms=2, color=plots.ORANGE, label="lower end")
+ax.plot(
+    X[test, 1][order],
+    (upper - prediction)[order],
+    ".",
+    ms=2,
+    color=plots.BLUE,
+    label="upper end",
+)
+ax.plot(
+    X[test, 1][order],
+    (lower - prediction)[order],
+    ".",
+    ms=2,
+    color=plots.ORANGE,
+    label="lower end",
+)
 ax.set(xlabel="second column", ylabel="distance from the prediction")
 ax.legend(frameon=False, markerscale=4)

@@ -2,14 +2,16 @@
 Noise, ignorance, and what no model knows
 =========================================
 
-The expected loss of an ensemble has two parts. The *aleatoric* part is what the members agree on: mostly noise in the data. The
-*epistemic* part comes from their disagreement. This example shows what the second part finds, and what it does not.
+The expected loss of an ensemble has two parts. The *aleatoric* part is what the members
+agree on: mostly noise in the data. The *epistemic* part comes from their disagreement.
+This example shows what the second part finds, and what it does not.
 """
 
 # %%
 # Rows in two intervals
 # ---------------------
-# The left rows are quiet, the right ones noisy. There are no rows in the middle and none beyond -3 and 3.
+# The left rows are quiet, the right ones noisy. There are no rows in the middle and
+# none beyond -3 and 3.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -24,19 +26,28 @@ model = PairEnsemble(n_members=10, hidden=(50, 50), random_state=0).fit(x[:, Non
 # %%
 grid = np.linspace(-4, 4, 801)
 result = model.predict_uncertainty(grid[:, None])
-figure, (above, below) = plt.subplots(2, 1, figsize=(8, 6), sharex=True, layout="constrained")
+figure, (above, below) = plt.subplots(
+    2, 1, figsize=(8, 6), sharex=True, layout="constrained"
+)
 plots.band(grid, result, x[:, None], y, ax=above)
 above.plot(grid, np.sin(4 * grid), color=plots.RED, lw=1, ls="--", label="true mean")
 above.set(xlabel="", ylim=(-3, 3))
 parts = {"aleatoric": result.aleatoric, "epistemic": result.epistemic}
-below.stackplot(grid, *parts.values(), labels=list(parts), colors=[plots.ORANGE, plots.BLUE], alpha=0.7)
+below.stackplot(
+    grid,
+    *parts.values(),
+    labels=list(parts),
+    colors=[plots.ORANGE, plots.BLUE],
+    alpha=0.7,
+)
 below.set(xlabel="x", ylabel="expected squared loss")
 below.legend(frameon=False, loc="upper left")
 
 # %%
 # Expected and true loss by region
 # --------------------------------
-# The true loss is the squared distance to the true mean, plus the variance of the noise on the right.
+# The true loss is the squared distance to the true mean, plus the variance of the
+# noise on the right.
 true = (np.sin(4 * grid) - result.prediction) ** 2 + np.where(grid > 0, 0.4, 0.05) ** 2
 regions = {
     "left of all rows": (-4, -3),
@@ -48,10 +59,14 @@ regions = {
 rows = {}
 for name, (low, high) in regions.items():
     inside = (grid > low) & (grid < high)
-    rows[name] = {key: value[inside].mean() for key, value in parts.items()} | {"true loss": true[inside].mean()}
+    rows[name] = {key: value[inside].mean() for key, value in parts.items()} | {
+        "true loss": true[inside].mean()
+    }
 pd.DataFrame(rows).T.round(3)
 
 # %%
-# Among the rows, expected and true loss agree, quiet and noisy alike. Outside, the members disagree, and the epistemic part rises.
-# In the gap they agree on a straight line and are wrong together: the expected loss is far too small there. No method can learn
-# the loss where there are no rows. ``aleator predict`` therefore counts and names values it has not seen.
+# Among the rows, expected and true loss agree, quiet and noisy alike. Outside, the
+# members disagree, and the epistemic part rises. In the gap they agree on a straight
+# line and are wrong together: the expected loss is far too small there. No method can
+# learn the loss where there are no rows. ``aleator predict`` therefore counts and
+# names values it has not seen.

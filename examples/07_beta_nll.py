@@ -2,14 +2,16 @@
 Should clean regions count more, or less?
 =========================================
 
-A small ``lam`` and the beta-NLL (Seitzer et al., 2022) give opposite advice. A small ``lam`` turns away from regions that look noisy,
-the beta-NLL turns towards them. Both are right, about different data.
+A small ``lam`` and the beta-NLL (Seitzer et al., 2022) give opposite advice. A small
+``lam`` turns away from regions that look noisy, the beta-NLL turns towards them. Both
+are right, about different data.
 """
 
 # %%
 # Two data sets
 # -------------
-# In the two strips, what looks like noise is noise. The wave has almost no noise, but looks noisy until a network has learned it.
+# In the two strips, what looks like noise is noise. The wave has almost no noise, but
+# looks noisy until a network has learned it.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -33,7 +35,13 @@ def wave(seed):
     def mean(x):
         return x / 6 * np.sin(2 * np.pi * x)
 
-    return x[:, None], mean(x) + 0.01 * rng.normal(size=1000), grid, mean(grid), np.ones(1001, bool)
+    return (
+        x[:, None],
+        mean(x) + 0.01 * rng.normal(size=1000),
+        grid,
+        mean(grid),
+        np.ones(1001, bool),
+    )
 
 
 # %%
@@ -57,15 +65,22 @@ for row, (title, (draw, network, limits)) in zip(axes, DATA.items(), strict=True
         errors = []
         for seed in range(SEEDS):
             X, y, x, mean, clean = draw(seed)
-            result = model.set_params(random_state=seed, **network).fit(X, y).predict_uncertainty(x[:, None])
+            result = (
+                model.set_params(random_state=seed, **network)
+                .fit(X, y)
+                .predict_uncertainty(x[:, None])
+            )
             errors.append(np.sqrt(np.mean((result.prediction - mean)[clean] ** 2)))
         plots.band(x, result, X, y, ax=ax)
         ax.plot(x, mean, color=plots.RED, lw=1, ls="--", label="true mean")
         ax.get_legend().remove()
         ax.set(xlabel="", ylabel=title if ax is row[0] else "", ylim=limits)
-        ax.set_title(f"{name}\nerror where clean: {np.mean(errors):.3f}", fontsize="medium")
+        ax.set_title(
+            f"{name}\nerror where clean: {np.mean(errors):.3f}", fontsize="medium"
+        )
 
 # %%
-# Above, a small ``lam`` has the smallest error in the clean regions. Below, it never learns the wave, and neither does maximum
-# likelihood. So ``lam`` is the same dial as beta and reaches further at both ends. The default, ``lam="auto"``, starts large and
+# Above, a small ``lam`` has the smallest error in the clean regions. Below, it never
+# learns the wave, and neither does maximum likelihood. So ``lam`` is the same dial as
+# beta and reaches further at both ends. The default, ``lam="auto"``, starts large and
 # becomes small only where held-out rows support it.

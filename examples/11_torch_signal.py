@@ -2,8 +2,9 @@
 When is a signal predictable?
 =============================
 
-A signal returns to 0 and is pushed by shocks whose size changes slowly. The size is hidden. A recurrent network reads the last 40
-values. One head predicts the next value, the other the expected error.
+A signal returns to 0 and is pushed by shocks whose size changes slowly. The size is
+hidden. A recurrent network reads the last 40 values. One head predicts the next value,
+the other the expected error.
 """
 
 # %%
@@ -69,17 +70,29 @@ pair.recalibrate(validation)
 x, size = signal(3_000, seed=1)
 inputs, target = windows(x)
 result, size = pair.predict(inputs), size[WINDOW:]
-print(f"squared error {np.mean((result.prediction - target) ** 2):.2f}, expected {result.expected_loss.mean():.2f}")
-print(f"rank correlation of expected error and size of the shocks: {spearmanr(result.std, size).statistic:.2f}")
+print(
+    f"squared error {np.mean((result.prediction - target) ** 2):.2f}, expected {result.expected_loss.mean():.2f}"
+)
+print(
+    f"rank correlation of expected error and size of the shocks: {spearmanr(result.std, size).statistic:.2f}"
+)
 
 # %%
 part = slice(1200, 1700)
 time = np.arange(500)
-figure, (above, below) = plt.subplots(2, 1, figsize=(9, 5), sharex=True, height_ratios=[2, 1], layout="constrained")
+figure, (above, below) = plt.subplots(
+    2, 1, figsize=(9, 5), sharex=True, height_ratios=[2, 1], layout="constrained"
+)
 above.plot(time, target[part], ".", ms=3, color="0.2", label="next value")
 low, high = result.prediction - 2 * result.std, result.prediction + 2 * result.std
 above.fill_between(
-    time, low[part], high[part], alpha=0.35, lw=0, color=plots.BLUE, label="prediction ± 2 expected errors"
+    time,
+    low[part],
+    high[part],
+    alpha=0.35,
+    lw=0,
+    color=plots.BLUE,
+    label="prediction ± 2 expected errors",
 )
 above.legend(frameon=False, loc="upper left", ncols=2)
 below.plot(time, size[part], color="0.2", lw=1, label="hidden size of the shocks")

@@ -2,8 +2,9 @@
 What does refusing bring?
 =========================
 
-A model that may refuse its least certain predictions makes a smaller error on the others. The rejection curve shows how much smaller,
-and the area under it is a single number to compare methods by (section 8 of the paper).
+A model that may refuse its least certain predictions makes a smaller error on the
+others. The rejection curve shows how much smaller, and the area under it is a single
+number to compare methods by (section 8 of the paper).
 """
 
 # %%
@@ -18,7 +19,9 @@ from aleator.metrics import rejection_auc
 
 X, y = load_diabetes(return_X_y=True)
 models = {
-    "forest with a quantifier": LossQuantifier(RandomForestRegressor(random_state=0), loss="absolute"),
+    "forest with a quantifier": LossQuantifier(
+        RandomForestRegressor(random_state=0), loss="absolute"
+    ),
     "ensemble of pairs": PairEnsemble(loss="absolute"),
 }
 
@@ -41,5 +44,6 @@ for ax, (name, (prediction, expected)) in zip(axes, answers.items(), strict=True
     )
 
 # %%
-# The curve falls from left to right: the more rows are refused, the smaller the error of the rest. "Oracle" refuses the rows
-# with the largest realised errors, which nobody can know in advance.
+# The curve falls from left to right: the more rows are refused, the smaller the error
+# of the rest. "Oracle" refuses the rows with the largest realised errors, which
+# nobody can know in advance.

@@ -34,14 +34,18 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--checkpoint", type=Path, default=Path("distributed.checkpoint"))
+    parser.add_argument(
+        "--checkpoint", type=Path, default=Path("distributed.checkpoint")
+    )
     parser.add_argument("--checkpoint-every", type=float, default=30.0, help="seconds")
     args = parser.parse_args()
     X, y = table(args.rows)
     held, X, y = (X[-2000:], y[-2000:]), X[:-2000], y[:-2000]
     with distributed(timeout=60) as world:
         torch.manual_seed(0)  # the same start in every process
-        pair = Pair(nn.Sequential(nn.Linear(4, 50), nn.ReLU(), nn.Linear(50, 1), nn.Flatten(0)))
+        pair = Pair(
+            nn.Sequential(nn.Linear(4, 50), nn.ReLU(), nn.Linear(50, 1), nn.Flatten(0))
+        )
         fit_pair(
             pair, (X, y), validation=held, epochs=args.epochs, batch_size=256, standardise=True,
             checkpoint=args.checkpoint, checkpoint_every=args.checkpoint_every, verbose=True,
@@ -49,9 +53,17 @@ def main():
         if world.rank == 0:
             last = pair.history.iloc[-1]
             print(f"{world.size} process(es), {len(pair.history)} epochs")
-            print(f"loss on held-out rows {last.validation_loss:.3f}, expected {last.validation_expected_loss:.3f}")
-            said = pair.predict(np.array([[0, 0, -1, 0], [0, 0, 0, 0], [0, 0, 1, 0]], np.float32))
-            print("expected error where the third column is -1, 0, 1:", said.std.round(2), "(made with 0.37, 1, 2.72)")
+            print(
+                f"loss on held-out rows {last.validation_loss:.3f}, expected {last.validation_expected_loss:.3f}"
+            )
+            said = pair.predict(
+                np.array([[0, 0, -1, 0], [0, 0, 0, 0], [0, 0, 1, 0]], np.float32)
+            )
+            print(
+                "expected error where the third column is -1, 0, 1:",
+                said.std.round(2),
+                "(made with 0.37, 1, 2.72)",
+            )
 
 
 if __name__ == "__main__":

@@ -140,7 +140,8 @@ def rejection(
     ax.plot(share, oracle, color=ORANGE, lw=1.2, label="oracle")
     ax.set(xlim=(0, 100), ylim=(0, 1.08 * max(curve.max(), 1e-300)))
     ax.legend(frameon=False, loc="lower left")
-    name = error.upper() if isinstance(error, str) else f"mean {_named(losses.measured(error))}"
+    known = isinstance(error, str) and error in metrics.ERRORS
+    name = str(error).upper() if known else f"mean {_named(losses.measured(error))}"
     return _finished(ax, "predictions refused, %", f"{name} of the others")
 
 
