@@ -52,6 +52,7 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "at
 myst_heading_anchors = 3
 nb_execution_mode = "off" if os.environ.get("ALEATOR_DOCS") == "text" else "cache"
 nb_execution_cache_path = str(DOCS / "_build" / "executed")
+nb_execution_in_temp = True  # some pages write files
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True

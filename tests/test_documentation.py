@@ -14,7 +14,7 @@ from aleator.paper import compact_results, real_data_tables
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)
+PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if not {"_build", "generated"} & set(page.parts))
 ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "DESIGN.md", "SECURITY.md", "llms.txt")]
 GENERATED = {"generated", "gallery"}  # folders that only a build makes
 
