@@ -351,7 +351,7 @@ def surface(
     --------
     >>> from aleator import theory
     >>> theory.surface([[1.0, 1.0], [1.0, 4.0]], lam=1.0).round(3)
-    array([1.386, 1.559])
+    array([1.386, 1.944])
     """
     losses = np.asarray(losses, np.float64)
     if losses.ndim == 0 or not len(losses):

@@ -152,13 +152,14 @@ def fit(request: Request, say: Say = lambda text: None) -> Fitted:
     >>> import tempfile
     >>> from aleator import tabular
     >>> from aleator.datasets import houses
-    >>> X, y = houses(200)
+    >>> X, y = houses(500)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     X.assign(price=y).to_csv(f"{folder}/houses.csv", index=False)
     ...     source = tabular.opened(f"{folder}/houses.csv")
-    ...     fitted = tabular.fit(tabular.Request(source, "price", model="boosting"))
+    ...     request = tabular.Request(source, "price", model="boosting", exclude=("remarks",))
+    ...     fitted = tabular.fit(request)
     >>> len(fitted.judged.y)
-    40
+    100
     """
     began = time.perf_counter()
     losses.get(request.loss)
