@@ -160,7 +160,7 @@ signals: .venv/all
 kills: .venv/all
 	$(BIN)/python benchmarks/kills.py $(ARGS)
 
-# What is drawn in docs/lambda.md, and the trainings that `aleator playground` replays.
+# What is drawn in docs/theory/lambda.md, and the trainings that `aleator playground` replays.
 figures: .venv/core
 	$(BIN)/aleator reproduce figures --out docs/figures $(ARGS)
 	MPLBACKEND=Agg $(BIN)/python -c "import runpy; runpy.run_path('examples/01_houses.py')['figure'].savefig('docs/figures/houses.png', dpi=130)"

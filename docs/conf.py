@@ -1,4 +1,7 @@
-"""Configuration of the documentation site: Sphinx, MyST-NB (pages that are executed) and sphinx-gallery (examples)."""
+"""Configuration of the documentation site: Sphinx, MyST-NB (pages that are executed) and sphinx-gallery (examples).
+
+With ALEATOR_DOCS=text nothing is executed, for a quick look at the text.
+"""
 
 import os
 import sys
@@ -51,7 +54,7 @@ nitpicky = False
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "attrs_inline"]
 myst_heading_anchors = 3
 nb_execution_mode = "off" if os.environ.get("ALEATOR_DOCS") == "text" else "cache"
-nb_execution_cache_path = str(DOCS / "_build" / "executed")
+nb_execution_cache_path = str(DOCS / "_build" / f"executed-{generate.source_hash()}")
 nb_execution_in_temp = True  # some pages write files
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
@@ -93,8 +96,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "reference_url": {},
     "image_scrapers": ("matplotlib",),
-    "capture_repr": ("_repr_html_", "__repr__"),
-    "ignore_repr_types": r"matplotlib|.*Axes.*",
+    "capture_repr": ("_repr_html_",),
     "doc_module": ("aleator",),
     "backreferences_dir": "generated/backreferences",
 }
@@ -124,10 +126,19 @@ html_theme_options = {
     "use_edit_page_button": True,
     "show_prev_next": True,
     "navigation_with_keys": False,
+    "navbar_align": "left",
+    "navbar_persistent": [],
+    "navbar_end": ["search-button", "theme-switcher", "navbar-icon-links"],
     "header_links_before_dropdown": 9,
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
-    "secondary_sidebar_items": {"**": ["page-toc", "edit-this-page"], "index": []},
+    "secondary_sidebar_items": {
+        "**": ["page-toc", "edit-this-page"],
+        "index": [],
+        "benchmarks/*": ["edit-this-page"],
+        "gallery/*": ["page-toc"],
+        "reference/api/*": ["page-toc"],
+    },
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
     "back_to_top_button": False,
@@ -137,7 +148,7 @@ html_sidebars = {"index": [], "getting-started": [], "which-estimator": [], "con
 
 def skipped(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
     """Members of other libraries, and those that only aleator calls, are not shown."""
-    function = getattr(member, "fget", None) or getattr(member, "__func__", None) or getattr(member, "func", member)
+    function = reference_check.function_of(member)
     inside = str(getattr(function, "__module__", "")).startswith("aleator")
     return None if inside and name not in reference_check.INTERNAL else True
 
@@ -146,3 +157,4 @@ def setup(app: Sphinx) -> None:
     """Write the pages and records that are generated."""
     generate.write(DOCS / "generated")
     app.connect("autodoc-skip-member", skipped)
+    app.connect("build-finished", generate.keep_outputs)

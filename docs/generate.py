@@ -1,15 +1,21 @@
 """What the site shows but nobody writes by hand: records of benchmarks, the reference of command and files, two pages to play with."""
 
+import hashlib
 import importlib
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import click
+import nbformat
+from nbclient import NotebookClient
+from sphinx.application import Sphinx
 
+import reference_check
 from aleator.cli import commands
 from aleator.model_files import layout, scikit_learn
 
@@ -77,16 +83,34 @@ def command_reference() -> str:
     """The help of each command."""
     parts = []
     for name, each in commands.commands.items():
-        context = click.Context(each, info_name=f"aleator {name}", max_content_width=100)
-        parts.append(f"## aleator {name}\n\n```text\n{each.get_help(context)}\n```\n\n")
+        parts.append(help_of(f"aleator {name}", each, "##"))
+        if isinstance(each, click.Group):
+            parts += [help_of(f"aleator {name} {inner}", each.commands[inner], "###") for inner in each.commands]
     return "".join(parts)
 
 
+def help_of(name: str, command: click.Command, level: str) -> str:
+    context = click.Context(command, info_name=name, max_content_width=100)
+    return f"{level} {name}\n\n```text\n{command.get_help(context)}\n```\n\n"
+
+
+def source_hash() -> str:
+    """Changes with the code of the package, so that what it printed before is not shown any more."""
+    digest = hashlib.sha256()
+    for file in sorted((ROOT / "src").rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def demo_pages(folder: Path) -> None:
-    """The report of a table of houses, and the playground, as files beside the site."""
-    report, playground = folder / "houses-report.html", folder / "playground.html"
+    """The report of a table of houses, and the playground, as files beside the site; and the page for language models."""
+    report, playground, made = folder / "houses-report.html", folder / "playground.html", folder.parent / "made-by"
     folder.mkdir(exist_ok=True)
     run = [sys.executable, "-m", "aleator"]
+    shutil.copy(ROOT / "llms.txt", folder / "llms.txt")
+    if not made.exists() or made.read_text() != source_hash():
+        report.unlink(missing_ok=True)
+        playground.unlink(missing_ok=True)
     if not report.exists():
         from aleator.datasets import houses
 
@@ -99,6 +123,24 @@ def demo_pages(folder: Path) -> None:
             )
     if not playground.exists():
         subprocess.run([*run, "playground", "--no-open", "--out", str(playground)], check=True, capture_output=True)
+    made.write_text(source_hash())
+
+
+def keep_outputs(app: Sphinx, error: Exception | None) -> None:
+    """Replace the notebooks of the gallery by executed ones, which show their outputs when they are opened."""
+    if error or app.builder.name != "html" or not app.config.sphinx_gallery_conf["plot_gallery"]:
+        return
+    kept = Path(app.outdir).parent / f"notebooks-{source_hash()}"
+    kept.mkdir(exist_ok=True)
+    for source in sorted((Path(app.srcdir) / "gallery").glob("[0-9]*.ipynb")):
+        notebook = nbformat.read(source, as_version=4)
+        executed = kept / f"{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}-{source.name}"
+        if not executed.exists():
+            with tempfile.TemporaryDirectory() as place:
+                NotebookClient(notebook, timeout=600, resources={"metadata": {"path": place}}).execute()
+            nbformat.write(notebook, executed)
+        for target in Path(app.outdir, "_downloads").rglob(source.name):
+            shutil.copy(executed, target)
 
 
 def source_of(module: str, name: str) -> tuple[str, int] | None:
@@ -107,8 +149,8 @@ def source_of(module: str, name: str) -> tuple[str, int] | None:
     try:
         for part in name.split("."):
             found = getattr(found, part)
-        found = inspect.unwrap(found.fget if isinstance(found, property) else found)
+        found = inspect.unwrap(reference_check.function_of(found))
         file, line = inspect.getsourcefile(found), inspect.getsourcelines(found)[1]
-    except (AttributeError, TypeError, OSError):
+        return str(Path(file).relative_to(ROOT)), line
+    except (AttributeError, TypeError, OSError, ValueError):
         return None
-    return str(Path(file).relative_to(ROOT)), line

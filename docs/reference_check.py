@@ -21,7 +21,8 @@ MENTIONED = {"plots": {"BLUE", "GREY", "ORANGE", "RED"}, "tabular": {"ANSWERS"},
 # Called by other modules of aleator only, and not in the reference.
 INTERNAL = {"answers", "check", "extra_repr", "level_of", "measure", "measure_by", "mixed", "onnx_outputs",
             "scaled_like", "to_estimator", "to_onnx", "is_exponential", "width", "inputs", "keep"}  # fmt: skip
-# Findings of numpydoc that are not asked for: order of keyword-only parameters, extended summaries, "See Also", verbs.
+# Findings of numpydoc that are not asked for: extended summaries and "See Also" everywhere, full stops and capitals in short
+# descriptions, the order of keyword-only parameters, and parameters that a signature has as **settings (PR02).
 NOT_ASKED = {"ES01", "EX02", "GL01", "GL02", "GL03", "GL07", "GL09", "PR02", "PR03", "PR05", "PR06", "PR08", "PR09",
              "RT02", "RT03", "RT04", "RT05", "SA01", "SA02", "SA03", "SA04", "SS03", "SS05", "SS06"}  # fmt: skip
 
@@ -46,6 +47,11 @@ def listed_names() -> set[str]:
     return names
 
 
+def function_of(member: object) -> object:
+    """The function behind a method or a property."""
+    return getattr(member, "fget", None) or getattr(member, "__func__", None) or getattr(member, "func", member)
+
+
 def members(cls: type) -> list[str]:
     """Public methods and properties of a class that aleator defines."""
     found = []
@@ -53,7 +59,7 @@ def members(cls: type) -> list[str]:
         if (name.startswith("_") and name != "__call__") or name in INTERNAL:
             continue
         member = inspect.getattr_static(cls, name)
-        function = getattr(member, "fget", None) or getattr(member, "__func__", None) or getattr(member, "func", member)
+        function = function_of(member)
         if inspect.isfunction(function) and function.__module__.startswith("aleator"):
             found.append(name)
     return found

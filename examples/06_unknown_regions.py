@@ -1,6 +1,6 @@
 """
-Noise, ignorance, and what no model knows
-=========================================
+Aleatoric, epistemic, and what neither shows
+============================================
 
 The expected loss of an ensemble has two parts. The *aleatoric* part is what the members
 agree on: mostly noise in the data. The *epistemic* part comes from their disagreement.
@@ -65,8 +65,8 @@ for name, (low, high) in regions.items():
 pd.DataFrame(rows).T.round(3)
 
 # %%
-# Among the rows, expected and true loss agree, quiet and noisy alike. Outside, the
-# members disagree, and the epistemic part rises. In the gap they agree on a straight
-# line and are wrong together: the expected loss is far too small there. No method can
-# learn the loss where there are no rows. ``aleator predict`` therefore counts and
-# names values it has not seen.
+# Among the rows, expected and true loss agree in order of magnitude, quiet and noisy
+# alike. Outside of all rows the epistemic part rises, but not enough: the true loss is
+# several times the expected one. In the gap the members agree on a straight line and
+# are wrong together. No method can learn the loss where there are no rows. ``aleator
+# predict`` reports numbers outside the training range, but not in gaps within it.

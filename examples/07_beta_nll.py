@@ -83,4 +83,4 @@ for row, (title, (draw, network, limits)) in zip(axes, DATA.items(), strict=True
 # Above, a small ``lam`` has the smallest error in the clean regions. Below, it never
 # learns the wave, and neither does maximum likelihood. So ``lam`` is the same dial as
 # beta and reaches further at both ends. The default, ``lam="auto"``, starts large and
-# becomes small only where held-out rows support it.
+# falls; it starts small only if held-out rows show that this helps.

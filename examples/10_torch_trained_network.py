@@ -8,8 +8,8 @@ of each prediction from what the network computes in a hidden layer.
 """
 
 # %%
-# Somebody's network
-# ------------------
+# A trained network
+# -----------------
 # Digits of scikit-learn, turned by up to 60 degrees. The angles of some digits were
 # written down carelessly.
 import matplotlib.pyplot as plt
@@ -74,7 +74,7 @@ lower, upper = quantifier.predict_interval(images[test], coverage=0.9)
 print(f"90 % intervals contain {coverage(truth, lower, upper):.1%}")
 
 # %%
-# Nobody told the quantifier which digits are noisy.
+# The quantifier was not told which digits are noisy.
 expected = [result.expected_loss[digits[test] == digit].mean() for digit in range(10)]
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 for digit in range(10):

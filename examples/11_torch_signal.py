@@ -62,7 +62,7 @@ fit_pair(
     pair, windows(signal(8_000, seed=0)[0]), validation=validation, epochs=10, patience=4, batch_size=128, standardise=True,
     clip=1.0, optimizer=functools.partial(torch.optim.Adam, lr=3e-3),
 )  # fmt: skip
-pair.recalibrate(validation)
+_ = pair.recalibrate(validation)
 
 # %%
 # Expected error and hidden size agree

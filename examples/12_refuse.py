@@ -1,6 +1,6 @@
 """
-What does refusing bring?
-=========================
+How much does refusing help?
+============================
 
 A model that may refuse its least certain predictions makes a smaller error on the
 others. The rejection curve shows how much smaller, and the area under it is a single

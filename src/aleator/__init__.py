@@ -10,10 +10,24 @@ if TYPE_CHECKING:
     from aleator.estimators import LossQuantifier, PairEnsemble, PairRegressor, Prediction, TableEncoder
     from aleator.onnx import export_onnx
     from aleator.registry import load
+    from aleator.training.held_out import UnreliableWarning
 
 __version__ = "0.1.0"
-__all__ = ["LossQuantifier", "PairEnsemble", "PairRegressor", "Prediction", "TableEncoder", "export_onnx", "load"]
-_ELSEWHERE = {"load": "aleator.registry", "export_onnx": "aleator.onnx"}
+__all__ = [
+    "LossQuantifier",
+    "PairEnsemble",
+    "PairRegressor",
+    "Prediction",
+    "TableEncoder",
+    "UnreliableWarning",
+    "export_onnx",
+    "load",
+]
+_ELSEWHERE = {
+    "UnreliableWarning": "aleator.training.held_out",
+    "export_onnx": "aleator.onnx",
+    "load": "aleator.registry",
+}
 
 _MODULES = (
     "baselines",

@@ -210,7 +210,7 @@ def _logcosh_slope(y: float, y_r: float) -> float:
 
 
 def huber(delta: float = 1.0) -> Loss:
-    """Make a Huber loss: squared near the target, linear beyond.
+    """Make a Huber loss: half the squared error near the target, linear beyond.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Heads: what one sample adds to the training objective, as a function of its loss L and the quantifier's xi.
+"""Objectives: what one sample adds to the training objective, as a function of its loss L and the quantifier's xi.
 
 A training method differs from another by this one value. With L = L_r(y, y_r), summed over the outputs that share a
-quantifier, and xi the quantifier's last pre-activation, a objective is
+quantifier, and xi the quantifier's last pre-activation, an objective is
 
     (L, xi, lam) -> value, d value / dL, d value / dxi,
 

@@ -82,7 +82,7 @@ def band(
 
 def _band_ends(prediction: Prediction, width: float) -> tuple[Any, Any, str]:
     if prediction.prediction.ndim != 1:
-        raise ValueError("band draws one output; pass a Prediction with mean of shape (n,).")
+        raise ValueError("band draws one output; pass a Prediction of shape (n,).")
     if prediction.loss is losses.squared:
         return (
             prediction.prediction - width * prediction.std,

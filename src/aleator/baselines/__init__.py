@@ -1,4 +1,4 @@
-"""The methods the paper compares with, and two that every reader asks for: one method, one file, one contract."""
+"""The methods the paper compares with, and three more: one method, one file, one contract."""
 
 from aleator.baselines.beta_nll import BetaNLLRegressor
 from aleator.baselines.dropout import DropoutRegressor

@@ -108,7 +108,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         Rows equal in X, prediction and loss count once.
     prediction_range_ : ndarray of shape (2, n_outputs)
         Least and largest plausible prediction, twice as far from the median of y as y reaches. The loss between a
-        prediction outside and the range is added to its expected loss.
+        prediction outside and the range is added to its expected loss. Infinite for a custom loss.
     check_ : Check
         The model's own check on held-out rows: `passed`, `message`, `groups`. A network that fails is replaced by a
         linear quantifier or by a constant, whichever has the better score; see `check_.quantifier`.

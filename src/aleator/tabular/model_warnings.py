@@ -124,7 +124,7 @@ def verdict(measures: dict[str, Any]) -> Verdict:
     if not np.isfinite(ratio):
         says = f"It predicts every one of these rows exactly, and expects losses. {holds}"
     if n < FEW_TEST_ROWS:
-        few = f"With {n} row{'s' * (n > 1)} to judge it by, it cannot be prediction whether its uncertainty is true."
+        few = f"{n} row{'s are' if n > 1 else ' is'} too few to tell whether its uncertainty is right."
         return Verdict("too few rows to say", "unsure", f"{few} {holds}")
     if covered >= COVERAGE[0] and not RATIO[0] <= ratio <= RATIO[1] and _may_be_chance(measures):
         chance = "So few of these rows have large losses that the difference may be chance."

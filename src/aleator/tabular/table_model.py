@@ -69,7 +69,7 @@ class TableModel:
         path : str or PathLike
             The file.
         **how : dict
-            `delimiter` and `encoding`, if they cannot be guessed.
+            `delimiter`, by default a comma (in .tsv a tab), and `encoding`, by default utf-8.
 
         Returns
         -------

@@ -42,7 +42,15 @@ SCALE_STEPS = 30  # of the iteration for the scale
 
 
 class UnreliableWarning(UserWarning):
-    """A model failed its own check on held-out rows, or much of their loss was left out; see `check_`."""
+    """A model failed its own check on held-out rows, or much of their loss was left out; see `check_`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from aleator import UnreliableWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", UnreliableWarning)  # a fit that fails its check raises
+    """
 
 
 @dataclass(frozen=True)
@@ -139,14 +147,23 @@ class HeldOutLosses:
 class Check:
     """The result of a model's check of its expected loss on held-out rows.
 
-    problems : for each output what is wrong with the quantifier; "" if nothing is.
-    groups : groups of rows with about the same expected loss, by output: rows, expected_loss, realised_loss.
-    influence : how much one row can change the scale, as a share.
-    outliers : rows with losses far beyond what all others make plausible, the largest first, at most five.
-    outlier_share : the share of the sum of all losses that is beyond plausibility and left out.
-    quantifier : what predicts the expected loss: "network"; after a problem "linear" or "constant", if it has a better
-        score. The constant is the mean loss of all rows.
-    rejected : the problems of the quantifiers that were replaced.
+    Attributes
+    ----------
+    problems : tuple of str
+        For each output what is wrong with the quantifier; "" if nothing is.
+    groups : DataFrame
+        Groups of rows with about the same expected loss, by output: rows, expected_loss, realised_loss.
+    influence : float
+        How much one row can change the scale, as a share.
+    outliers : tuple of int
+        Rows with losses far beyond what all others make plausible, the largest first, at most five.
+    outlier_share : float
+        The share of the sum of all losses that is implausible and left out.
+    quantifier : str
+        What predicts the expected loss: "network"; after a problem "linear" or "constant", if it has a better score.
+        The constant is the mean loss of all rows.
+    rejected : tuple of str
+        The problems of the quantifiers that were replaced.
     """
 
     problems: tuple[str, ...]

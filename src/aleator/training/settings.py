@@ -208,10 +208,10 @@ class RegressorSettings(NetworkSettings):
     Parameters
     ----------
     early_stopping : bool
-        Hold back `validation_fraction` of the rows (or use ``fit(validation=...)``), stop when their loss has not
+        Hold out `validation_fraction` of the rows (or use ``fit(validation=...)``), stop when their loss has not
         improved for `patience` epochs, and keep the best weights.
     validation_fraction : float
-        Share of the rows that `early_stopping` holds back.
+        Share of the rows that `early_stopping` holds out.
     patience : int
         Epochs without improvement after which `early_stopping` ends the training.
     """
@@ -247,7 +247,7 @@ class PairSettings(RegressorSettings):
     rescale : bool
         Multiply the expected loss by mean realised over mean expected loss on held-out rows: five folds in turn, or the
         rows of `early_stopping`. With ``lam="auto"`` the factor is also corrected for the final model learning from all
-        rows. False together with `epochs` is the paper's way: no rows are held out, which saves five trainings. On
+        rows. False together with `epochs` holds no rows out, which saves five trainings. On
         small tables the expected loss is then much too small, and intervals need `conformalize`.
     encoder : {"auto"}, None, transformer or callable
         What turns X into numbers. ``"auto"`` takes numbers without gaps as they are, and any other table through

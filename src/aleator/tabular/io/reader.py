@@ -121,7 +121,7 @@ def opened(path: str | PathLike[str], delimiter: str | None = None, encoding: st
     path : str or PathLike
         A CSV, TSV or Parquet file; text may be gzipped.
     delimiter : str, default=None
-        Delimiter of the columns; None guesses.
+        Delimiter of the columns; None is a comma, or a tab in .tsv.
     encoding : str, default="utf-8"
         Encoding of the text.
 
