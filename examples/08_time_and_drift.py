@@ -1,6 +1,6 @@
 """
-A forecast that drifts
-======================
+A time series that drifts (LightGBM)
+====================================
 
 Rows in time order need folds in time order. And what was right in scale last year may
 be too small this year: ``recalibrate`` corrects the expected loss with a few new rows,

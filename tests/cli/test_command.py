@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from sklearn.datasets import load_diabetes
 
 import aleator
-from aleator import losses, metrics
+from aleator import Prediction, datasets, losses, metrics
 from aleator.cli import commands
 from aleator.model_files import file_format
 from aleator.tabular import ANSWERS, Request, TableModel, evaluation, fitting, model_warnings
@@ -248,8 +248,37 @@ def test_trust_is_the_share_of_training_rows_that_are_less_certain(folder, fitte
     model = TableModel.load(fitted[0])
     assert len(model.losses) == 353
     expected = model.estimator.predict_loss(X)
-    shares = np.array([np.mean(model.losses > e) for e in expected])
+    shares = np.array([(np.mean(model.losses > e) + np.mean(model.losses >= e)) / 2 for e in expected])
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["trust"], shares, rtol=1e-8)
+
+
+def test_rows_that_are_equally_certain_have_trust_one_half(fitted):
+    model = TableModel.load(fitted[0])
+    model = replace(model, losses=np.array([1.0, 2.0, 2.0, 2.0, 3.0]))
+    ones = np.ones(4)
+    prediction = Prediction(ones, np.array([2.0, 1.0, 0.5, 4.0]), ones, 0 * ones)
+    np.testing.assert_allclose(model.trust(prediction), [0.5, 0.9, 1.0, 0.0])
+
+
+def test_trust_of_new_rows_is_like_that_of_training_rows(tmp_path):
+    """With few rows many expected losses are equal, at the least that held-out rows support."""
+    table, new = (datasets.houses(n, random_state=n) for n in (40, 400))
+    table[0].assign(price=table[1]).to_csv(tmp_path / "t.csv", index=False)
+    new[0].to_csv(tmp_path / "n.csv", index=False)
+    run(
+        "fit",
+        tmp_path / "t.csv",
+        "--target",
+        "price",
+        "--model",
+        "ensemble",
+        "--test-fraction",
+        0,
+        "--out",
+        tmp_path / "m",
+    )
+    run("predict", tmp_path / "m", tmp_path / "n.csv", "--out", tmp_path / "p.csv")
+    assert 0.25 < pd.read_csv(tmp_path / "p.csv")["trust"].mean() < 0.75
 
 
 def test_coverage_is_an_option(folder, fitted, tmp_path):

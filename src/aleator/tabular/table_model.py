@@ -150,7 +150,7 @@ class TableModel:
         return int(np.isin(fingerprints(frame, y), self.rows).sum())
 
     def trust(self, prediction: Prediction) -> Floats:
-        """Compute the share of training rows with a larger expected loss: 1 for the smallest expected loss of all.
+        """Compute the share of training rows with a larger expected loss; those with an equal one count half.
 
         Parameters
         ----------
@@ -164,8 +164,8 @@ class TableModel:
         """
         if not len(self.losses):  # not known if the estimator was saved on its own
             return np.full(len(prediction.prediction), np.nan)
-        above = len(self.losses) - np.searchsorted(self.losses, prediction.expected_loss, side="right")
-        return np.asarray(above / len(self.losses))
+        places = [np.searchsorted(self.losses, prediction.expected_loss, side=side) for side in ("left", "right")]
+        return np.asarray(1 - np.mean(places, axis=0) / len(self.losses))
 
     # ------------------------------------------------------------ files
 

@@ -41,6 +41,9 @@ LARGE_SHARE = 0.25  # of the sum of all losses: so much left out is reported
 SCALE_STEPS = 30  # of the iteration for the scale
 
 
+NO_BETTER = "it predicts the losses worse than one constant for all rows"
+
+
 class UnreliableWarning(UserWarning):
     """A model failed its own check on held-out rows, or much of their loss was left out; see `check_`.
 
@@ -182,7 +185,8 @@ class Check:
     @property
     def message(self) -> str:
         """What the user has to know; "" if there is nothing."""
-        return " ".join(filter(None, (self._failure(), self._outliers())))
+        found = [text for text in (self._failure(), self._outliers()) if text]
+        return " ".join([*found[:1], *(text[0].upper() + text[1:] for text in found[1:])])
 
     def _outliers(self) -> str:
         if self.outlier_share < LARGE_SHARE:
@@ -199,6 +203,11 @@ class Check:
             return ""
         reason = next((problem for problem in (*self.rejected, *self.problems) if problem), "")
         whose = "the quantifier" if len(self.problems) == 1 else "the quantifier of an output"
+        if self.quantifier == "constant" and reason == NO_BETTER:
+            return (
+                f"{whose} predicts the losses of held-out rows no better than one constant for all rows, which takes its "
+                "place: the errors are about equally large everywhere, or the rows are too few to tell."
+            )
         failed = f"{whose} failed its check on held-out rows: {reason}."
         if self.quantifier == "network":
             return f"{failed} Do not rely on its expected losses there."
@@ -278,7 +287,7 @@ def _checked(L: Floats, expected: Floats, weight: Floats) -> tuple[str, pd.DataF
     w = weight / weight.sum()
     error = float(np.sqrt(w**2 @ (difference - worse) ** 2))
     if worse > WORSE * error and worse > 0 and len(L) >= ROWS_OF_A_TENTH and not problem:
-        problem = "it predicts the losses worse than one constant for all rows"
+        problem = NO_BETTER
     change = np.abs(weight * (L - expected))
     influence = float(change.max() / (weight @ L)) if mean > 0 else 0.0
     return problem, pd.DataFrame(groups, columns=["rows", "expected_loss", "realised_loss"]), influence

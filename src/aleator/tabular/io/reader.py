@@ -206,7 +206,9 @@ def _checked(source: Source) -> Source:
         raise ValueError(f"{path}: row 1 holds numbers only, {short(names[0])} and so on: the header is missing.")
     for k, name in enumerate(names):
         if not name:
-            raise ValueError(f"{path}: row 1: column {k + 1} has no name (a row number that someone wrote along?).")
+            raise ValueError(
+                f"{path}: row 1: column {k + 1} has no name. Give it one, or write the file without row numbers."
+            )
         if name in names[:k]:
             raise ValueError(
                 f"{path}: row 1: columns {names.index(name) + 1} and {k + 1} are both named {short(name)}."
