@@ -210,7 +210,7 @@ def test_leaks_are_suspected(tmp_path):
     text = " ".join(told["warnings"])
     assert "Column 'copy' equals 'progression'" in text
     assert "Column 'log' orders the rows exactly as 'progression' does" in text
-    assert "With 45 rows to judge it by" in text
+    assert "45 rows are too few to tell" in text
     noise = DIABETES.assign(progression=np.random.default_rng(0).normal(size=442))[["age", "progression"]][:150]
     noise.assign(number=np.arange(150)).to_csv(tmp_path / "t.csv", index=False)
     told = json.loads(run("fit", tmp_path / "t.csv", "--target", "progression", "--model", "pair", "--json",

@@ -63,7 +63,7 @@ class Quantifier(nn.Module):
     >>> import torch
     >>> from torch import nn
     >>> from aleator.torch import Quantifier
-    >>> net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0)).eval()
+    >>> net = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0))
     >>> x = torch.linspace(0, 1, 200)[:, None]
     >>> quantifier = Quantifier(net, loss="absolute", n_members=1).fit((x, x[:, 0] * torch.randn(200)))
     >>> quantifier.predict(x[:3]).expected_loss.shape
