@@ -205,8 +205,8 @@ class Check:
         whose = "the quantifier" if len(self.problems) == 1 else "the quantifier of an output"
         if self.quantifier == "constant" and reason == NO_BETTER:
             return (
-                f"{whose} predicts the losses of held-out rows no better than one constant for all rows, which takes its "
-                "place: the errors are about equally large everywhere, or the rows are too few to tell."
+                f"{whose} predicts the losses of held-out rows no better than one constant for all rows, which takes "
+                "its place: the errors are about equally large everywhere, or the rows are too few to tell."
             )
         failed = f"{whose} failed its check on held-out rows: {reason}."
         if self.quantifier == "network":
