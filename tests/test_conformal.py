@@ -226,3 +226,21 @@ def test_a_loss_is_known_to_grow():
     falling = losses.Loss("falling", lambda y, p: -abs(y - p), lambda y, p: 0.0)
     assert conformal.grows(falling, np.arange(5.0)) is True
     assert conformal.grows(lambda y, p: -np.abs(y - p), np.arange(5.0)) is False
+
+
+def test_a_cost_that_is_flat_for_a_while_grows():
+    """Within a tolerance nothing is lost; no cost may fall on the way out, whatever the predictions are."""
+    y_pred = np.linspace(-3, 5, 30)
+    assert conformal.grows(losses.Cost(lambda y, p: np.maximum(np.abs(y - p) - 1, 0)), y_pred)
+    assert conformal.grows(losses.Cost(lambda y, p: np.abs(y - p)), np.zeros(3))
+    assert not conformal.grows(losses.Cost(lambda y, p: np.minimum(np.abs(y - p), 3 - np.abs(y - p))), y_pred)
+    assert not conformal.grows(
+        losses.Cost(lambda y, p: np.where(y < p, np.minimum(p - y, 1) - 1e-3 * (p - y), y - p)), y_pred
+    )
+
+
+def test_a_loss_on_one_side_only_has_no_end_on_the_other():
+    late = losses.Loss("late", lambda y, p: max(y - p, 0.0), lambda y, p: -1.0 if y > p else 0.0, degree=1)
+    low, high = conformal.level_set(late, np.array([1.0, 2.0]), np.array([3.0, 0.5]))
+    np.testing.assert_array_equal(low, [-np.inf, -np.inf])
+    np.testing.assert_allclose(high, [4.0, 2.5])

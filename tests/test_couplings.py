@@ -60,3 +60,35 @@ def test_names():
     assert couplings.get("sigmoid") is COUPLINGS["sigmoid"]
     with pytest.raises(ValueError, match="unknown coupling 'sigmiod': did you mean 'sigmoid'"):
         couplings.get("sigmiod")
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS.values(), ids=COUPLINGS)
+def test_without_a_closed_level_the_slopes_are_divided(coupling):
+    """-lam g'/f' (Interpretation 4.1), for any lam, as for a coupling of the user's."""
+    plain = Coupling("plain", coupling.f, coupling.g, coupling.df, coupling.dg)
+    xi = np.linspace(-10, 10, 21)
+    for lam in (0.01, 3.0):
+        np.testing.assert_allclose(plain.expected_loss(xi, lam), coupling.expected_loss(xi, lam), rtol=1e-9)
+    level = plain.level_of()
+    np.testing.assert_allclose([level(each) for each in xi], coupling.expected_loss(xi, 1.0), rtol=1e-9)
+    assert coupling.level_of() is coupling.level
+
+
+def test_far_out_the_safe_forms_are_their_asymptotes():
+    """softplus(xi) -> xi and e^xi, so -ln softplus(xi) -> -ln xi and -xi."""
+    sigmoid, softplus = COUPLINGS["sigmoid"], COUPLINGS["softplus"]
+    for xi in (31.0, 50.0, 700.0, 1e4):
+        assert sigmoid.f(xi) == pytest.approx(xi, rel=1e-12)
+        assert sigmoid.g(-xi) == pytest.approx(xi, rel=1e-12)
+        assert softplus.g(xi) == pytest.approx(-math.log(xi), rel=1e-12)
+        assert softplus.g(-xi) == pytest.approx(xi, rel=1e-12)
+        assert softplus.dg(-xi) == pytest.approx(-1.0, rel=1e-12)
+        assert softplus.dg(xi) == pytest.approx(-1 / xi, rel=1e-12)
+    assert sigmoid.expected_loss([-1e4], 1.0)[0] == pytest.approx(math.exp(couplings.LARGEST_EXPONENT))
+
+
+def test_exponential_levels_are_known_as_such():
+    assert COUPLINGS["sigmoid"].is_exponential
+    assert not COUPLINGS["softplus"].is_exponential
+    twice = Coupling("twice", math.exp, lambda x: -2 * x, math.exp, lambda x: -2.0)
+    assert not twice.is_exponential

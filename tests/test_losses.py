@@ -151,3 +151,58 @@ for name in sys.argv[1:]:
     for together in [[name] for name in names] + [names + names]:
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
         subprocess.run([sys.executable, "-c", code, *together], env=environment, check=True)
+
+
+def test_closed_values_on_both_sides():
+    """A kink joins two pieces: a wrong constant in one of them shows in no derivative."""
+    assert losses.huber(2.0)([0, 0, 0], [1, 2, -5]).tolist() == [0.5, 2.0, 8.0]
+    assert losses.huber().name == "huber(1.0)"
+    assert losses.pinball(0.9)([1.0, 1.0], [0.0, 2.0]) == pytest.approx([0.9, 0.1])
+    assert losses.pinball().name == "pinball(0.5)"
+    assert losses.logcosh([0, 0], [2, -40]) == pytest.approx([math.log(math.cosh(2)), 40 - math.log(2)], rel=1e-12)
+
+
+def test_what_can_measure():
+    def cost(y, y_pred):
+        return np.abs(y - y_pred)
+
+    assert losses.measured("absolute") is losses.absolute
+    assert losses.measured(losses.squared) is losses.squared
+    assert losses.measured(cost).function is cost
+    assert losses.measured(losses.measured(cost)).function is cost
+    for wrong in (Loss, 3.0, None):
+        with pytest.raises(ValueError, match="loss must be"):
+            losses.measured(wrong)
+
+
+def test_a_loss_over_rows_with_a_wrong_gradient_is_refused():
+    y = np.random.default_rng(0).normal(size=(40, 2))
+
+    def length(y, y_r):
+        return float(np.sqrt(((y_r - y) ** 2).sum()))
+
+    def gradient(y, y_r):
+        return (y_r - y) / length(y, y_r)
+
+    losses.check(Loss("length", length, gradient, over_rows=True), y)
+    for wrong, message in [
+        (lambda y, y_r: 1.1 * gradient(y, y_r), "slope is not the gradient of value"),
+        (lambda y, y_r: gradient(y, y_r)[::-1], "slope is not the gradient of value"),
+        (lambda y, y_r: 1.0, "a slope for each output"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            losses.check(Loss("length", length, wrong, over_rows=True), y)
+    with pytest.raises(ValueError, match="is negative"):
+        losses.check(Loss("minus", lambda y, y_r: -length(y, y_r), lambda y, y_r: -gradient(y, y_r), over_rows=True), y)
+    with pytest.raises(ValueError, match="y has one"):
+        losses.check(Loss("length", length, gradient, over_rows=True), y[:, :1])
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_a_slope_that_is_two_percent_off_is_refused(scale):
+    y = scale * np.random.default_rng(0).normal(size=(60, 1))
+    losses.check(Loss("right", lambda y, p: (y - p) ** 2, lambda y, p: 2 * (p - y), degree=2), y)
+    with pytest.raises(ValueError, match="slope is not the derivative"):
+        losses.check(Loss("wrong", lambda y, p: (y - p) ** 2, lambda y, p: 2.04 * (p - y), degree=2), y)
+    with pytest.raises(ValueError, match="is not of degree 1"):
+        losses.check(Loss("degree", lambda y, p: (y - p) ** 2, lambda y, p: 2 * (p - y), degree=1), y)
