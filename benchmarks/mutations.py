@@ -123,6 +123,7 @@ def judged(module, number, seed):
     environment = {**os.environ, "PYTHONPATH": str(place / "src"), "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
     began = time.perf_counter()
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *MIRRORS[module]]
+    command += [str(package / module)]  # its examples
     try:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=LIMIT, check=False)
         caught = done.returncode != 0

@@ -206,3 +206,30 @@ def test_a_slope_that_is_two_percent_off_is_refused(scale):
         losses.check(Loss("wrong", lambda y, p: (y - p) ** 2, lambda y, p: 2.04 * (p - y), degree=2), y)
     with pytest.raises(ValueError, match="is not of degree 1"):
         losses.check(Loss("degree", lambda y, p: (y - p) ** 2, lambda y, p: 2 * (p - y), degree=1), y)
+
+
+def test_shapes_of_a_cost():
+    y, p = np.zeros((4, 2)), np.ones((4, 2))
+    assert losses.Cost(lambda y, p: np.abs(y - p))(y, p).shape == (4, 2)
+    assert losses.Cost(lambda y, p: np.abs(y - p).sum(axis=1))(y, p).shape == (4,)
+    assert losses.Cost(lambda y, p: np.abs(y - p).sum(axis=1, keepdims=True))(y, p).shape == (4,)
+    assert losses.Cost(lambda y, p: np.abs(y - p))(y[:, :1], p[:, :1]).shape == (4, 1)
+    for wrong, message in [
+        (lambda y, p: np.zeros((4, 3)), r"an array of shape \(4, 3\)"),
+        (lambda y, p: 1.0, "a single number"),
+        (lambda y, p: np.zeros(3), "gives 3"),
+        (lambda y, p: np.array(["a"] * 4), "must give numbers"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            losses.Cost(wrong)(y, p)
+
+
+def test_a_loss_over_rows_must_be_finite_and_is_zero_at_its_target():
+    y = np.random.default_rng(0).normal(size=(30, 2))
+    losses.check(Loss("zero", lambda y, p: 0.0, lambda y, p: np.zeros(2), over_rows=True), y)
+    for value, slope in [
+        (lambda y, p: math.inf, lambda y, p: np.zeros(2)),
+        (lambda y, p: 1.0, lambda y, p: np.array([0.0, math.nan])),
+    ]:
+        with pytest.raises(ValueError, match="needs a finite value and a slope"):
+            losses.check(Loss("infinite", value, slope, over_rows=True), y)

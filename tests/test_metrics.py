@@ -117,3 +117,17 @@ def test_several_outputs_are_summed():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_perfect_ranking_of_equal_losses_has_no_excess():
+    assert metrics.excess_auc([0.0, 0.0], [1.0, 1.0], [1, 2], "mae") == 0.0
+    assert metrics.rejection_auc([0.0], [2.0], [1.0], "mae") == 2.0  # one row: nothing can be refused
+
+
+def test_uncertainty_of_several_outputs_counts_by_its_sum():
+    y, p = np.zeros((3, 2)), np.array([[3.0, 0.0], [1.0, 1.0], [0.0, 0.5]])
+    by_parts = np.array([[2.0, 1.0], [1.5, 1.0], [0.0, 0.2]])
+    np.testing.assert_allclose(
+        metrics.rejection_curve(y, p, by_parts, "mae"), metrics.rejection_curve(y, p, by_parts.sum(axis=1), "mae")
+    )
+    assert metrics.rejection_curve(y, p, by_parts, "mae").tolist() == pytest.approx([5.5 / 3, 1.25, 0.5])

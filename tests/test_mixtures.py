@@ -75,3 +75,12 @@ def test_zero_expected_loss_is_fine():
 def test_shapes_that_do_not_fit():
     with pytest.raises(ValueError, match="do not fit"):
         mixtures.gaussian(np.zeros((3, 4)), np.zeros((3, 5)))
+
+
+def test_each_loss_has_its_rule():
+    mu, expected = np.array([[0.0, 1.0], [2.0, -1.0]]), np.array([[1.0, 2.0], [3.0, 0.5]])
+    assert mixtures.of(losses.squared) is mixtures.gaussian
+    assert mixtures.of(losses.absolute) is mixtures.laplace
+    for loss in (losses.huber(1.0), losses.pinball(0.9), losses.Cost(lambda y, p: np.abs(y - p))):
+        for ours, theirs in zip(mixtures.of(loss)(mu, expected), mixtures.additive(mu, expected, loss), strict=True):
+            np.testing.assert_array_equal(ours, theirs)

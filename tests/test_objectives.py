@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.optimize import brentq
 
 from aleator import couplings, objectives
@@ -112,3 +113,32 @@ def test_log_score_is_least_where_the_expected_loss_is_right(coupling):
         best = xi[np.argmin([score(0.7, x, lam)[0] for x in xi])]
         assert coupling.expected_loss(best, lam) == pytest.approx(0.7, rel=1e-2)
     assert objectives.log_score(OBJECTIVES["gaussian"]) is OBJECTIVES["gaussian"]
+
+
+@pytest.mark.parametrize("xi", [-6.0, -0.5, 0.0, 1.3, 6.0])
+def test_likelihoods_are_those_of_scipy(xi):
+    """-ln p up to a constant: Gaussian with variance V, Laplace with scale b, V and b softplus(xi) and a little more."""
+    spread = float(OBJECTIVES["gaussian"].expected_loss([xi], 1.0)[0])
+    assert 0 < spread - math.log1p(math.exp(xi)) < 1e-5
+    for name, law, loss in (
+        ("gaussian", stats.norm(scale=math.sqrt(spread)), 2),
+        ("laplace", stats.laplace(scale=spread), 1),
+    ):
+        values = [
+            OBJECTIVES[name].evaluate(r**loss, xi, 1.0)[0] + law.logpdf(r) for r in (0.0, 0.4 * spread, 3 * spread)
+        ]
+        constant = 0.5 * math.log(2 * math.pi) if name == "gaussian" else math.log(2)
+        assert values == pytest.approx([-constant] * 3, rel=1e-9)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("name", ["squared", "absolute"])
+def test_beta_nll_is_the_likelihood_times_a_weight_that_is_not_differentiated(name, beta):
+    plain, weighted = objectives.likelihood(LOSSES[name]), objectives.beta_nll(LOSSES[name], beta)
+    assert weighted.judge is plain
+    for L, xi in ((0.1, -2.0), (3.0, 0.4), (0.7, 5.0)):
+        weight = float(plain.expected_loss([xi], 1.0)[0]) ** beta
+        expected = [weight * part for part in plain.evaluate(L, xi, 1.0)]
+        assert weighted.evaluate(L, xi, 1.0) == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(ValueError, match="a likelihood belongs to"):
+        objectives.likelihood(LOSSES["logcosh"])
