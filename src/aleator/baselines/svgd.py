@@ -239,7 +239,7 @@ class SVGDRegressor(BayesianRegressor):
     >>> from aleator.baselines import SVGDRegressor
     >>> X = np.linspace(0, 1, 200)[:, None]
     >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=200)
-    >>> found = SVGDRegressor(iterations=1000).fit(X, y).predict_uncertainty([[0.5], [3.0]])
+    >>> found = SVGDRegressor(iterations=200).fit(X, y).predict_uncertainty([[0.5], [3.0]])
     >>> bool(found.epistemic[0] < found.epistemic[1])
     True
     """
