@@ -144,3 +144,22 @@ def test_rows_of_weight_zero_have_no_part_in_the_folds():
 
 def test_no_more_folds_than_rows():
     np.testing.assert_array_equal(np.sort(folds_of(X[:3])), [0, 1, 2])
+
+
+def test_bits_are_mixed_as_by_splitmix64():
+    """The first outputs of the generator with seed 0 (Steele, Lea, Flood, 2014), whose finaliser this is."""
+    mixed = splits._mixed(splits._STEP * np.arange(1, 4, dtype=np.uint64))
+    assert [int(each) for each in mixed] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+
+
+def test_tiny_numbers_are_told_apart():
+    keys = splits.array_keys(np.array([[1e-20], [2e-20], [0.0], [-0.0], [1.0]]), np.arange(5))
+    assert len(np.unique(keys)) == 4
+    assert keys[2] == keys[3]
+
+
+def test_ties_are_ranked_by_the_first_column_and_then_by_the_next():
+    keys = np.array([7, 7, 7, 9, 7], np.uint64)
+    ranked = splits.without_ties(keys, np.array([1.0, 0.0, 0.0, 5.0, 0.0]), np.array([0.0, 1.0, 0.0, 5.0, 1.0]))
+    ranks = np.array([2, 1, 0, 0, 1], np.uint64)
+    np.testing.assert_array_equal(ranked, keys + splits._STEP * ranks)

@@ -108,3 +108,39 @@ def test_a_long_tail_stays_where_it_tells_something(wanted):
     seen = scales.inputs(x[:, None])[:, 0]
     clipped = (seen == seen.max()).sum()
     assert clipped == (5 if wanted == "nothing" else 1)
+
+
+def test_weights_have_mean_one_over_the_distinct_rows():
+    """So that a step of the engine is as long whatever the weights' unit is."""
+    X, w = np.array([[0.0], [1.0], [1.0], [2.0]]), np.array([2.0, 1.0, 3.0, 0.0])
+    rows, weight = weighted_set(X, np.zeros((4, 1)), w)
+    assert rows.tolist() == [0, 1]
+    np.testing.assert_allclose(weight[rows], [2 / 3, 4 / 3])
+    for factor in (1e-300, 7.0, 1e300):
+        np.testing.assert_allclose(weighted_set(X, np.zeros((4, 1)), factor * w)[1][rows], [2 / 3, 4 / 3])
+
+
+def test_the_unit_of_a_loss_over_rows():
+    """The mean of the losses of missing all outputs by one standard deviation, upwards and downwards."""
+
+    def late(y, y_r):  # 2 for each unit too low, 1 for each too high, of the longest error
+        error = y_r - y
+        return float(max(2 * error.max(), -error.min(), 0.0))
+
+    loss = losses.Loss("late", late, lambda y, y_r: np.zeros(2), over_rows=True)
+    y = np.random.default_rng(0).normal(10, 3, size=(500, 2)) * [1, 4]
+    s = fit_scaling(y, y, np.arange(500), np.ones(500))
+    units = loss_units(loss, s, per_output=False)
+    np.testing.assert_allclose(units.unit, [1.5 * s.y_spread.max()], rtol=1e-9)
+    np.testing.assert_allclose(
+        units.frame, np.column_stack([s.y_mean, s.y_spread, *[np.full(2, 1 / units.unit[0])] * 2]), rtol=1e-6
+    )
+    with pytest.raises(ValueError, match="gives one a row"):
+        loss_units(loss, s, per_output=True)
+    for wrong in (0.0, np.inf):
+        with pytest.raises(ValueError, match="by one standard deviation"):
+            loss_units(
+                losses.Loss("wrong", lambda y, p, v=wrong: v, lambda y, p: np.zeros(2), over_rows=True),
+                s,
+                per_output=False,
+            )
