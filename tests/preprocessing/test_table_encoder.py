@@ -7,11 +7,13 @@ import onnxruntime
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 from aleator import LossQuantifier, PairEnsemble, export_onnx, load
 from aleator.model_files.table_encoder_file import pack_table_encoder, unpack_table_encoder
+from aleator.preprocessing import table_encoder
 from aleator.preprocessing.table_encoder import TableEncoder
 
 N = 200
@@ -260,3 +262,86 @@ def test_times_of_the_day_are_never_implausible():
     encoder = TableEncoder().fit(table)
     assert np.isinf(encoder.plausible_[:, 1:]).all()
     np.testing.assert_allclose(encoder.transform(table[-1:])[0, -2:], [1.0, 0.0], atol=1e-6)
+
+
+NUMBERS = np.random.default_rng(0).normal(size=(60, 3))
+FAR = pd.DataFrame(NUMBERS)
+FAR.iloc[7, 1] = 1e9
+
+
+@pytest.mark.parametrize(
+    ("X", "needs_encoder"),
+    {
+        "numbers": (NUMBERS, False),
+        "whole numbers": (np.arange(60).reshape(20, 3), False),
+        "truth values": (NUMBERS > 0, False),
+        "a gap in an array": (np.where(NUMBERS > 2, np.nan, NUMBERS), True),
+        "objects that are numbers": (NUMBERS.astype(object), False),
+        "objects with None": (np.where(NUMBERS > 2, None, NUMBERS.astype(object)), True),
+        "objects with pd.NA": (np.where(NUMBERS > 2, pd.NA, NUMBERS.astype(object)), True),
+        "objects with text": (np.where(NUMBERS > 2, "a", NUMBERS.astype(object)), True),
+        "objects with a date": (np.where(NUMBERS > 2, datetime.date(2024, 1, 1), NUMBERS.astype(object)), True),
+        "strings": (NUMBERS.astype(str), True),
+        "one dimension": (NUMBERS[:, 0], False),  # refused later
+        "a frame of numbers": (pd.DataFrame(NUMBERS), False),
+        "a frame with a gap": (pd.DataFrame(np.where(NUMBERS > 2, np.nan, NUMBERS)), True),
+        "a frame with text": (pd.DataFrame(NUMBERS).assign(text="a"), True),
+        "a frame with nullable numbers": (pd.DataFrame(NUMBERS).convert_dtypes(), True),
+        "a frame with a cell far off": (FAR, True),
+        "an array with a cell far off": (FAR.to_numpy(), False),
+    }.values(),
+)  # fmt: skip
+def test_which_tables_need_an_encoder(X, needs_encoder):
+    assert (table_encoder.chosen("auto", X) is not None) == needs_encoder
+
+
+def test_an_encoder_that_is_given_is_the_one():
+    given = TableEncoder()
+    assert table_encoder.chosen(given, NUMBERS) is given
+    assert table_encoder.chosen(None, pd.DataFrame({"a": ["x"]})) is None
+    with pytest.raises(ValueError, match="encoder must be 'auto'"):
+        table_encoder.chosen("table", NUMBERS)
+
+
+@pytest.mark.parametrize(
+    "columns", [["number"], ["number", "few"], ["many"], ["text"], ["date"], ["number", "few", "many", "text", "date"]]
+)
+def test_width_is_the_number_of_columns_that_come_out(columns):
+    rng = np.random.default_rng(0)
+    n = 400
+    table = pd.DataFrame({
+        "number": np.where(rng.uniform(size=n) < 0.1, np.nan, rng.normal(size=n)),
+        "few": rng.choice(["a", "b", "c"], n),
+        "many": rng.choice([f"street {k}" for k in range(60)], n),
+        "text": [" ".join(rng.choice(["old", "new", "red", "tall", "wide"], 3)) + f" {k}" for k in range(n)],
+        "date": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(900, size=n), "D"),
+    })[columns]  # fmt: skip
+    encoder = TableEncoder().fit(table, rng.normal(size=n))
+    assert encoder.kinds_ == ([] if columns == ["number"] else columns)  # numbers only are an array
+    assert encoder.transform(table).shape == (n, encoder.width)
+
+
+def test_twenty_categories_have_a_column_each_and_more_do_not():
+    for distinct, kind in ((20, "few"), (21, "many")):
+        table = pd.DataFrame({"c": [f"c{k % distinct}" for k in range(20 * distinct)]})
+        assert TableEncoder().fit(table).kinds_ == [kind]
+
+
+def test_an_encoder_must_be_fitted_and_give_finite_numbers():
+    with pytest.raises(NotFittedError):
+        TableEncoder().unseen(pd.DataFrame({"a": ["x"]}))
+    with pytest.raises(ValueError, match="gives inf in row 1, column 0"):
+        table_encoder.finite(np.array([[1.0], [np.inf]]), 2)
+    with pytest.raises(ValueError, match="one row for each of the 3"):
+        table_encoder.finite(np.ones((2, 1)), 3)
+    with pytest.raises(ValueError, match="one row for each of the 2"):
+        table_encoder.finite(np.ones(2), 2)
+    with pytest.raises(ValueError, match="must give numbers"):
+        table_encoder.finite(np.array([["a"]]), 1)
+
+
+def test_a_column_of_gaps_only_is_zero_and_a_new_value_stays_what_it_is():
+    encoder = TableEncoder().fit(pd.DataFrame({"a": [np.nan] * 40, "b": np.arange(40.0)}))
+    np.testing.assert_array_equal(
+        encoder.transform(pd.DataFrame({"a": [np.nan, 3.0], "b": [1.0, np.nan]}))[:, :2], [[0.0, 1.0], [3.0, 19.5]]
+    )
