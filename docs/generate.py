@@ -20,11 +20,15 @@ from aleator.cli import commands
 from aleator.model_files import layout, scikit_learn
 
 ROOT = Path(__file__).parent.parent
+RESULTS = ("published/tables", "published/further", "tuned/best", "auto/compared")
 
 
 def write(folder: Path) -> None:
     """Write all generated files; those that have not changed keep their time, so that Sphinx does not read them again."""
     pages = {f"{record.stem}.inc.md": record_page(record) for record in sorted((ROOT / "benchmarks").glob("*.txt"))}
+    pages |= {
+        f"results-{name.replace('/', '-')}.inc.md": record_page(ROOT / "results" / f"{name}.md") for name in RESULTS
+    }
     pages |= {"layouts.inc.md": layouts(), "command-reference.inc.md": command_reference()}
     pages |= {
         f"{name[:-3].lower()}.inc.md": at_site(ROOT / name)
@@ -49,7 +53,8 @@ def record_page(record: Path) -> str:
     git = ["git", "log", "-1", "--format=%cs", "--", str(record)]
     day = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     text = record.read_text(encoding="utf-8").rstrip()
-    return f"*{record.relative_to(ROOT)}, {day or 'date unknown'}*\n\n```text\n{text}\n```\n"
+    shown = text if record.suffix == ".md" else f"```text\n{text}\n```"
+    return f"*{record.relative_to(ROOT)}, {day or 'date unknown'}*\n\n{shown}\n"
 
 
 def layouts() -> str:
