@@ -27,11 +27,11 @@ def main() -> None:
         (source,) = Path(place).glob("*.tar.gz")
         print(f"{wheel.name} {wheel.stat().st_size / 1e6:.1f} MB, {source.name} {source.stat().st_size / 1e6:.1f} MB")
         for python in sys.argv[1:]:
-            began, env = time.perf_counter(), Path(place) / python
+            began, env = time.perf_counter(), Path(place) / Path(python).name
             run(python, "-m", "venv", env, cwd=place)
             run(env / "bin/python", "-m", "pip", "install", "-q", "--upgrade", "pip", cwd=place)
             run(env / "bin/python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel, cwd=place)
-            folder = Path(place) / f"{python}-work"
+            folder = Path(place) / f"{Path(python).name}-work"
             folder.mkdir()
             for command in (["demo"], FIT, ["predict", "m.aleator", "demo/houses.csv", "--out", "answers.csv"]):
                 run(env / "bin/aleator", *command, cwd=folder)
