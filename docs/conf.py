@@ -132,13 +132,7 @@ html_theme_options = {
     "header_links_before_dropdown": 9,
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
-    "secondary_sidebar_items": {
-        "**": ["page-toc", "edit-this-page"],
-        "index": [],
-        "benchmarks/*": ["edit-this-page"],
-        "gallery/*": ["page-toc"],
-        "reference/api/*": ["page-toc"],
-    },
+    "secondary_sidebar_items": {"**": ["page-toc", "edit-this-page"], "index": []},
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
     "back_to_top_button": False,
@@ -153,8 +147,15 @@ def skipped(app: Sphinx, what: str, name: str, member: object, skip: bool, optio
     return None if inside and name not in reference_check.INTERNAL else True
 
 
+def without_edit_link(app: Sphinx, name: str, template: str, context: dict[str, object], doctree: object) -> None:
+    """Pages that are generated have no file to edit."""
+    if name.startswith(("gallery/", "reference/api/")):
+        context["page_source_suffix"] = ""
+
+
 def setup(app: Sphinx) -> None:
     """Write the pages and records that are generated."""
     generate.write(DOCS / "generated")
     app.connect("autodoc-skip-member", skipped)
+    app.connect("html-page-context", without_edit_link)
     app.connect("build-finished", generate.keep_outputs)
