@@ -1,6 +1,6 @@
 """Doctored model files with a right checksum: `make fuzz-files ARGS="--mutations 100 --seed 0"`.
 
-Every scikit-learn model of tests/test_model_files.py goes into a file of a LossQuantifier; beside them are the files of
+Every scikit-learn model of tests/model_files/test_scikit_learn.py goes into a file of a LossQuantifier; beside them are the files of
 tests/golden: every estimator of aleator, earlier formats, and a model of the command. In each, one value, array or name
 is changed, again and again, and the file is written with a new checksum, read, and asked about its table. Each model has
 a process of its own, with memory checking, so that a crash is seen and counted.
@@ -31,7 +31,7 @@ def original(case: str, path: Path) -> Any:
     """Write the file of a case, and return the table to ask about."""
     import pandas as pd
     from sklearn.base import clone
-    from test_model_files import CASES
+    from test_scikit_learn import CASES
 
     from aleator import LossQuantifier
 
@@ -46,9 +46,9 @@ def original(case: str, path: Path) -> Any:
 
 def mutate(case: str, mutations: int, seed: int) -> dict[str, int]:
     """What became of the mutations of one model."""
-    sys.path.insert(0, str(TESTS))
+    sys.path.insert(0, str(TESTS / "model_files"))
     import numpy as np
-    from test_model_files import corrupted
+    from test_scikit_learn import corrupted
 
     import aleator
     from aleator.model_files import file_format
@@ -119,8 +119,8 @@ def main() -> None:
     if asked.one is not None:
         print(json.dumps(mutate(asked.one, asked.mutations, asked.seed)))
         return
-    sys.path.insert(0, str(TESTS))
-    from test_model_files import CASES, name_of
+    sys.path.insert(0, str(TESTS / "model_files"))
+    from test_scikit_learn import CASES, name_of
 
     golden = sorted(path.stem for path in (TESTS / "golden").glob("*.aleator"))
     cases = asked.cases or [*map(str, range(len(CASES))), *golden]
