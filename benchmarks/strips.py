@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from aleator import PairRegressor, atomic_write
-from aleator.paper.synthetic import GRID, NETWORK, Curve, Setting, said
+from aleator.paper.synthetic import GRID, NETWORK, Curve, Setting, predicted
 from aleator.training import defaults
 
 LAMS = (0.001, 0.002, 0.005, 0.02, 0.05, 0.2, 1.0)
@@ -56,7 +56,7 @@ def error(way, lam, noisy, seed):
         fitted = model(way, lam, setting).fit(data.X, data.y)
     except ArithmeticError:
         return np.inf
-    return Curve(setting, int(fitted.n_epochs_[0]), *said(fitted, GRID)).error
+    return Curve(setting, int(fitted.n_epochs_[0]), *predicted(fitted, GRID)).error
 
 
 def main():
