@@ -64,6 +64,7 @@ def test_the_numbers_of_the_readme_are_those_of_the_record():
 WITH_CODE = [page for page in PAGES if "{code-cell}" in page.read_text(encoding="utf-8")]
 
 
+@pytest.mark.usefixtures("short_training")
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("page", WITH_CODE, ids=relative)
 def test_the_cells_of_a_page_run(page, tmp_path, monkeypatch):
