@@ -17,7 +17,7 @@ def documented(cls: Class) -> Class:
     text = inspect.cleandoc(cls.__doc__ or "")
     defaults = {field.name: field.default for field in fields(cls) if field.init}
     parameters = {name: entry for name, entry in _inherited(cls, "Parameters").items() if name in defaults}
-    entries = [_with_default(name, entry, defaults.get(name, MISSING)) for name, entry in parameters.items()]
+    entries = [_with_default(entry, defaults[name]) for name, entry in parameters.items()]
     sections = {"Parameters": entries, "Attributes": list(_inherited(cls, "Attributes").values())}
     first = re.search(r"(?m)^\S[^\n]*\n-{3,}$", text)
     lead, rest = (text[: first.start()], text[first.start() :]) if first else (text + "\n\n", "")
@@ -46,7 +46,7 @@ def _entries(doc: str, section: str) -> dict[str, str]:
     return {re.split(r"[ :]", part, maxsplit=1)[0]: part.rstrip() for part in parts if part}
 
 
-def _with_default(name: str, entry: str, default: Any) -> str:
+def _with_default(entry: str, default: Any) -> str:
     if default is MISSING or "default=" in entry.split("\n", 1)[0]:
         return entry
     head, _, tail = entry.partition("\n")
