@@ -224,7 +224,287 @@ def test_rare_losses_that_no_tenth_shows_are_seen_in_several():
     assert len(held.check().groups) == 10
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 6])
+def test_a_few_losses_among_zeros_are_no_mistake(k):
+    """A regressor that is exact but for k rows of 400: their mean is what is to be expected, and not nothing."""
+    L = np.zeros(400)
+    L[:k] = 5.0
+    assert_allclose(held_out.plausible_losses(L, np.ones(400)), L)
+    held = HeldOutLosses(np.arange(400), L[:, None], np.full((400, 1), 0.3), np.ones(400))
+    assert_allclose(held.expected, 5.0 * k / 400)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_equal_losses_of_a_few_rows_are_all_credible(n):
     """Each is more than a third of the sum, because there are no more."""
     assert_allclose(held_out.plausible_losses(np.ones(n), np.ones(n)), 1.0)
+
+
+# ---------------------------------------------------------------- against the plain way of writing it
+
+losses_of_rows = st.lists(
+    st.tuples(
+        st.one_of(st.sampled_from([0.0, 1.0, 2.0, 50.0]), st.floats(1e-3, 1e3)),  # realised
+        st.floats(1e-2, 1e2),  # predicted
+        st.sampled_from([1.0, 2.0, 3.0]),  # weight
+    ),
+    min_size=1,
+    max_size=120,
+)
+
+
+def limits_written_plainly(L, predicted, weight):
+    """In groups of ten rows by predicted loss, at most fifty: a fifth of the least mean; and the largest loss."""
+    if max(L) == 0:
+        return 0.0, np.inf
+    n_groups = min(50, max(1, len(L) // 10))
+    order = sorted(range(len(L)), key=lambda row: predicted[row])
+    least, start = np.inf, 0
+    for k in range(n_groups):
+        size = len(L) // n_groups + (k < len(L) % n_groups)
+        rows = order[start : start + size]
+        start += size
+        least = min(least, sum(weight[row] * L[row] for row in rows) / sum(weight[row] for row in rows))
+    return least / 5, max(L)
+
+
+@given(losses_of_rows)
+@settings(max_examples=150, deadline=None)
+def test_limits_are_those_of_the_groups(given_rows):
+    L, predicted, weight = (np.array(part) for part in zip(*given_rows, strict=True))
+    assert_allclose(held_out._limits(L, predicted, weight), limits_written_plainly(L, predicted, weight), rtol=1e-9)
+
+
+def test_limits_of_many_rows_are_those_of_fifty_groups():
+    L, predicted = np.arange(1.0, 2001.0), np.arange(2000.0)
+    assert_allclose(held_out._limits(L, predicted, np.ones(2000)), [20.5 / 5, 2000.0])
+    assert_allclose(held_out._limits(L[:15], predicted[:15], np.ones(15)), [8.0 / 5, 15.0])  # one group
+    assert_allclose(held_out._limits(np.zeros(9), np.ones(9), np.ones(9)), [0.0, np.inf])
+
+
+@given(losses_of_rows, st.sampled_from([(0.0, np.inf), (0.5, 20.0), (1.0, 5.0)]))
+@settings(max_examples=150, deadline=None)
+def test_the_ratio_solves_for_equal_means(given_rows, limits):
+    """Where the mean realised loss lies strictly within the limits, some factor reaches it exactly."""
+    L, predicted, weight = (np.array(part) for part in zip(*given_rows, strict=True))
+    ratio = held_out._ratio(L, predicted, np.array(limits), weight)
+    capped = np.minimum(predicted, held_out.outliers.plausible_maximum(predicted, weight))
+    mean = np.average(L, weights=weight)
+    if mean == 0:
+        assert ratio == 1.0
+    elif limits == (0.0, np.inf):
+        assert ratio == pytest.approx(mean / np.average(capped, weights=weight), rel=1e-12)
+    elif 1.05 * limits[0] < mean < 0.95 * limits[1]:
+        found = np.average(np.clip(ratio * capped, *limits), weights=weight)
+        assert found == pytest.approx(mean, rel=0.02)
+
+
+def test_the_ratio_is_1_where_there_is_nothing_to_compare():
+    everything, ones = np.array([0.0, np.inf]), np.ones(3)
+    assert held_out._ratio(np.zeros(3), ones, everything, ones) == 1.0
+    assert held_out._ratio(ones, np.zeros(3), everything, ones) == 1.0
+    assert held_out._ratio(ones, np.array([1.0, np.inf, 1.0]), everything, ones) == 1.0
+    assert held_out._ratio(3 * ones, ones, everything, ones) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("realised", "factor", "near"),
+    [(2.0, 2.0, True), (2.0, 1.9, False), (0.5, 2.0, True), (0.5, 1.9, False), (1.0, 1.0, True), (3.0, 2.0, False)],
+)
+def test_near_is_within_a_factor(realised, factor, near):
+    held = HeldOutLosses(np.arange(9), np.full((9, 1), realised), np.ones((9, 1)), np.ones(9))
+    assert held.is_near(factor) == near
+
+
+def test_a_scale_that_no_training_can_have_wanted_is_an_error():
+    for realised, fine in ((9e9, True), (2e10, False)):
+        held = HeldOutLosses(np.arange(9), np.full((9, 1), realised), np.ones((9, 1)), np.ones(9))
+        if fine:
+            assert_allclose(held.scale, realised)
+        else:
+            with pytest.raises(held_out.DivergenceError, match="the loss is 2e"):
+                _ = held.scale
+
+
+@given(losses_of_rows)
+@settings(max_examples=150, deadline=None)
+def test_a_loss_is_clipped_until_it_is_a_share_of_the_sum(given_rows):
+    """The largest clipped loss is at most 30 % of the sum, or twice its share if all above zero were equal; and no lower."""
+    L, _, weight = (np.array(part) for part in zip(*given_rows, strict=True))
+    own = np.minimum(L, held_out.outliers.plausible_maximum(L, weight))
+    found = held_out.plausible_losses(L, weight)
+    one = min(weight)
+    losing = sum(w for w, x in zip(weight, L, strict=True) if x > 0)
+    most = max(0.3, 2 * one / losing) if losing else 1.0
+    height = max(found)
+    assert_allclose(found, np.minimum(own, height))
+    assert one * height <= most * (weight @ found) * (1 + 1e-9)
+    if height < max(own):  # clipped, and no more than is needed
+        higher = np.minimum(own, 1.001 * height)
+        assert one * 1.001 * height > most * (weight @ higher)
+
+
+def test_rows_without_weight_clip_nothing():
+    L = np.array([1.0, 2.0, 30.0])
+    assert_allclose(held_out.plausible_losses(L, np.zeros(3)), L)
+    # a row of weight 0 is no observation: one weighs 1 here, and not 0
+    weighted = held_out.plausible_losses(np.array([5.0, 1.0, 1.0, 1.0, 30.0]), np.array([0.0, 1.0, 1.0, 1.0, 1.0]))
+    assert weighted[4] == pytest.approx(3.0, rel=1e-6)  # half of the sum: twice the share of one in four
+
+
+def test_scores_are_the_gamma_deviance():
+    L, expected = np.array([0.0, 2.0, 3.0]), np.array([1.0, 2.0, 0.5])
+    assert_allclose(held_out._scores(L, expected), [0.0, 1 + np.log(2), 6 + np.log(0.5)])
+    assert_allclose(held_out._scores(np.zeros(1), np.zeros(1)), np.log(1e-300))
+
+
+def checked_written_plainly(L, expected, weight):
+    """Every tenth, and the first k tenths together: more than four times off, by more than four standard errors."""
+    n_groups = max(1, min(10, len(L) // 30))
+    tenths = np.array_split(np.argsort(expected, kind="stable"), n_groups)
+    mean = np.average(L, weights=weight)
+    problem, groups = "", []
+    for rows in [*tenths, *(np.concatenate(tenths[:k]) for k in range(2, n_groups))]:
+        own = weight[rows]
+        believed, realised = np.average(expected[rows], weights=own), np.average(L[rows], weights=own)
+        groups.append((len(rows), believed, realised))
+        error = np.hypot.reduce(own / own.sum() * (L[rows] - realised))
+        too_low = realised > 4 * believed
+        too_high = believed > 4 * realised and believed - realised > 0.5 * mean
+        if (too_low or too_high) and abs(believed - realised) > 4 * error and len(rows) >= 30 and not problem:
+            problem = f"{len(rows)} rows are expected to lose {believed:.3g} on average, and lose {realised:.3g}"
+    if mean > 0:
+        e = np.maximum(expected, 1e-300)
+        apart = L / e + np.log(e) - (L / mean + np.log(mean))
+        worse = np.average(apart, weights=weight)
+        error = np.hypot.reduce(weight / weight.sum() * (apart - worse))
+        if worse > 3 * error and worse > 0 and len(L) >= 30 and not problem:
+            problem = held_out.NO_BETTER
+    influence = max(abs(weight * (L - expected))) / sum(weight * L) if mean > 0 else 0.0
+    return problem, groups[:n_groups], influence
+
+
+@given(
+    st.integers(1, 400),
+    st.integers(0, 10_000),
+    st.sampled_from(["right", "noise", "low", "high", "zero", "constant", "upside down"]),
+    st.booleans(),
+)
+@settings(max_examples=300, deadline=None)
+def test_the_check_is_what_it_says(n, seed, kind, weighted):
+    rng = np.random.default_rng(seed)
+    level = np.exp(rng.normal(size=n))
+    L = level * rng.gamma(4, 0.25, size=n)
+    share = rng.uniform(size=n) < rng.uniform(0.1, 0.6)
+    expected = {
+        "right": level,
+        "noise": np.exp(2 * rng.normal(size=n)),
+        "low": np.where(share, level * rng.uniform(0.1, 0.4), level),
+        "high": np.where(share, level * rng.uniform(2, 12), level),
+        "zero": np.where(share, 0.0, level),
+        "constant": np.full(n, 1.7),
+        "upside down": 1 / level,
+    }[kind]
+    if kind == "zero" and seed % 2:
+        L = np.zeros(n)
+    weight = rng.integers(1, 4, n).astype(float) if weighted else np.ones(n)
+    problem, groups, influence = held_out._checked(L, expected, weight)
+    told, plainly, most = checked_written_plainly(L, expected, weight)
+    assert problem == told
+    assert_allclose(groups.to_numpy(float), plainly, rtol=1e-9)
+    assert influence == pytest.approx(most, rel=1e-9)
+
+
+def test_thirty_rows_are_enough_to_judge_and_29_are_not():
+    """A group lies, or all rows do, only if there are so many of them."""
+    for n, problem in ((29, ""), (30, "30 rows are expected to lose 1 on average, and lose 9")):
+        L, expected = np.full(n, 9.0), np.full(n, 1.0)
+        assert held_out._compared(L, expected, np.ones(n), np.arange(n), 1.0)[2] == problem
+        noise = np.tile([0.4, 2.5], n)[:n]
+        told = held_out._checked(np.full(n, 1.0), noise, np.ones(n))[0]
+        assert told == ("" if n == 29 else held_out.NO_BETTER)
+    assert len(held_out._checked(np.ones(89), np.arange(1.0, 90.0), np.ones(89))[1]) == 2
+    assert len(held_out._checked(np.ones(90), np.arange(1.0, 91.0), np.ones(90))[1]) == 3
+
+
+def test_outliers_are_named_with_the_share_that_was_left_out():
+    """Rows by how much was clipped of them, the largest first, at most five; the share is of the sum of all losses."""
+    rng = np.random.default_rng(0)
+    realised = rng.exponential(size=(2000, 2))
+    realised[[30, 40, 50, 60, 70, 80], 0] = [3e4, 9e4, 4e4, 5e4, 7e4, 6e4]
+    realised[90, 1] = 8e4
+    weight = rng.integers(1, 3, 2000).astype(float)
+    held = HeldOutLosses(np.arange(5000, 7000), realised, np.ones((2000, 2)), weight)
+    clipped = weight[:, None] * (realised - held.plausible)
+    check = held.check()
+    order = sorted(range(2000), key=lambda row: -max(clipped[row]))
+    assert check.outliers == tuple(5000 + row for row in order[:5])
+    assert check.outlier_share == pytest.approx(clipped.sum() / (weight @ realised).sum(), rel=1e-12)
+    assert not check.passed
+    nothing = HeldOutLosses(np.arange(50), np.zeros((50, 1)), np.ones((50, 1)), np.ones(50)).check()
+    assert (nothing.outliers, nothing.outlier_share, nothing.influence) == ((), 0.0, 0.0)
+    calm = HeldOutLosses(np.arange(50), np.ones((50, 1)), np.ones((50, 1)), np.ones(50)).check()
+    assert (calm.outliers, calm.outlier_share, calm.passed, calm.message) == ((), 0.0, True, "")
+
+
+def test_a_quarter_of_the_loss_left_out_is_reported():
+    check = rows().check()
+    for share, outlying, name in ((0.24, (), ""), (0.25, (7,), "row 7"), (0.3, (7, 9), "rows 7, 9")):
+        found = replace(check, outlier_share=share, outliers=outlying)
+        assert found.passed == (share < 0.25)
+        assert (name in found.message) and (name != "" or found.message == "")
+        assert (f"{share:.0%}" in found.message) == (share >= 0.25)
+
+
+@pytest.mark.parametrize(
+    ("changed", "passed", "says"),
+    [
+        ({}, True, []),
+        ({"problems": ("bad",)}, False, ["The quantifier failed", "bad.", "Do not rely"]),
+        ({"problems": ("", "bad")}, False, ["quantifier of an output failed", "bad.", "Do not rely"]),
+        ({"quantifier": "linear", "rejected": ("bad",)}, False, ["bad. It was replaced by a linear one."]),
+        ({"quantifier": "constant", "rejected": ("bad",)}, False, ["bad. It was replaced by one constant"]),
+        ({"quantifier": "constant", "rejected": (held_out.NO_BETTER,)}, False, ["no better than one constant"]),
+        ({"rejected": ("worse", "")}, True, []),
+        ({"problems": ("bad",), "rejected": ("first",)}, False, ["first. Do not rely"]),
+    ],
+)
+def test_what_a_check_says(changed, passed, says):
+    check = replace(rows().check(), **changed)
+    assert check.passed == passed
+    assert bool(check.message) == bool(says)
+    for text in says:
+        assert text.lower() in check.message.lower()
+
+
+def test_mean_and_score_are_weighted():
+    rng = np.random.default_rng(1)
+    L, p, w = rng.exponential(size=(300, 2)), rng.exponential(size=(300, 2)), rng.integers(1, 4, 300).astype(float)
+    held = HeldOutLosses(np.arange(300), L, p, w)
+    assert_allclose(held.mean, np.average(held.plausible, axis=0, weights=w))
+    e = held.expected
+    each = held.plausible / e + np.log(e)
+    assert held.score == pytest.approx(np.average(each.mean(axis=1), weights=w), rel=1e-12)
+    constant = held.plausible / held.mean + np.log(held.mean)
+    better = np.average(each - constant, axis=0, weights=w) < 0
+    assert held.beats_constant == list(better)
+    equal = HeldOutLosses(np.arange(9), np.ones((9, 1)), np.ones((9, 1)), np.ones(9))
+    assert equal.beats_constant == [False]  # no better is not better
+
+
+def test_parts_are_put_together():
+    def part(rows, weight):
+        data = type("Data", (), {"weight": weight})()
+        return type("Part", (), {"rows": rows, "data": data})()
+
+    weight = np.arange(10.0)
+    parts = [part(np.array([3, 1]), weight), part(np.array([7]), 2 * weight)]
+    held = held_out.held_out_losses(parts, lambda p: np.stack([np.c_[10.0 * p.rows], np.c_[20.0 * p.rows]]))
+    assert held.rows.tolist() == [3, 1, 7]
+    assert held.weight.tolist() == [3, 1, 14]
+    assert held.realised.ravel().tolist() == [30, 10, 70]
+    assert held.predicted.ravel().tolist() == [60, 20, 140]
+    assert held.side is None
+    with_side = held_out.held_out_losses(parts, lambda p: np.stack([np.c_[1.0 * p.rows]] * 2 + [np.c_[-1.0 * p.rows]]))
+    assert with_side.side.ravel().tolist() == [-3, -1, -7]
+    assert held_out.held_out_losses([], None) is None

@@ -2,7 +2,7 @@
 
 The scale makes the mean expected loss of these rows their mean realised loss. No single row decides it: a loss counts
 at most as much as the tail of the others makes plausible (`outliers.plausible_maximum`), and at most `MAX_SHARE` of the
-sum of all.
+sum of all, or twice its share if all losses above zero were equal.
 
 The limits are what these rows support: an expected loss is at most the largest of their losses, and at least 1 /
 `BELOW` of the smallest mean loss of a group of rows with about the same expected loss.
@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import norm
 
 from aleator.array_types import Floats, Rows
 from aleator.engine import DivergenceError
@@ -24,7 +25,7 @@ from aleator.preprocessing import outliers
 from aleator.training.results import HeldOutPart
 
 MAX_SHARE = 0.3  # of the sum of all losses may be the loss of one row,
-MAX_TIMES_EQUAL = 2.0  # or so many times its share if all losses were equal
+MAX_TIMES_EQUAL = 2.0  # or so many times its share if all losses above zero were equal
 ABOVE = 1.0  # an expected loss is at most so many times the largest loss of a held-out row, and at least
 BELOW = 5.0  # the smallest mean loss of a group of held-out rows divided by this;
 GROUPS = 50  # there are so many groups,
@@ -231,7 +232,8 @@ def plausible_losses(L: Floats, weight: Floats) -> Floats:
     low, high = 0.0, float(L.max(initial=0.0))
     if not np.isfinite(one):
         return L
-    most = max(MAX_SHARE, MAX_TIMES_EQUAL * one / float(weight.sum()))  # of few rows each has a larger share
+    losing = float(weight[L > 0].sum())
+    most = max(MAX_SHARE, MAX_TIMES_EQUAL * one / losing) if losing > 0 else 1.0  # of few, each has a larger share
     if one * high <= most * float(weight @ L):
         return L
     for _ in range(60):  # the height at which the largest loss is this share of the sum
@@ -285,7 +287,7 @@ def _checked(L: Floats, expected: Floats, weight: Floats) -> tuple[str, pd.DataF
     difference = _scores(L, expected) - _scores(L, np.full_like(L, mean)) if mean > 0 else np.zeros_like(L)
     worse = float(np.average(difference, weights=weight))
     w = weight / weight.sum()
-    error = float(np.sqrt(w**2 @ (difference - worse) ** 2))
+    error = float(norm(w * (difference - worse)))
     if worse > WORSE * error and worse > 0 and len(L) >= ROWS_OF_A_TENTH and not problem:
         problem = NO_BETTER
     change = np.abs(weight * (L - expected))
@@ -297,7 +299,7 @@ def _compared(L: Floats, expected: Floats, weight: Floats, rows: Rows, mean: flo
     """Mean expected and mean realised loss of some rows, and a message if they are clearly far apart."""
     w = weight[rows] / weight[rows].sum()
     realised, believed = float(w @ L[rows]), float(w @ expected[rows])
-    error = float(np.sqrt(w**2 @ (L[rows] - realised) ** 2))
+    error = float(norm(w * (L[rows] - realised)))
     apart = abs(realised - believed)
     far = realised > TOO_FAR * believed or (believed > TOO_FAR * realised and apart > MATTERS * mean)
     if far and apart > STANDARD_ERRORS * error and len(rows) >= ROWS_OF_A_TENTH:
