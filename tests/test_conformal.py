@@ -244,3 +244,21 @@ def test_a_loss_on_one_side_only_has_no_end_on_the_other():
     low, high = conformal.level_set(late, np.array([1.0, 2.0]), np.array([3.0, 0.5]))
     np.testing.assert_array_equal(low, [-np.inf, -np.inf])
     np.testing.assert_allclose(high, [4.0, 2.5])
+
+
+def test_a_dead_zone_belongs_to_the_interval_of_score_zero():
+    """Errors up to 1 cost nothing: where all scores are 0, so does every target up to 1 away."""
+    zone = losses.Loss(
+        "zone", lambda y, p: max(abs(y - p) - 1.0, 0.0), lambda y, p: float(p > y + 1) - float(p < y - 1)
+    )
+    zero = np.zeros(3)
+    low, high = conformal.ends(zone, np.array([0.0, 4.0, -9.0]), np.ones(3), (zero, zero))
+    np.testing.assert_allclose(low, [-1.0, 3.0, -10.0], rtol=1e-12)
+    np.testing.assert_allclose(high, [1.0, 5.0, -8.0], rtol=1e-12)
+
+
+def test_a_free_side_has_no_end_at_level_zero_either():
+    below = losses.Loss("below", lambda y, p: max(p - y, 0.0), lambda y, p: float(p > y), degree=1)
+    low, high = conformal.level_set(below, np.array([0.0, 1.0]), np.array([0.0, 2.0]))
+    assert low.tolist() == [0.0, -1.0]
+    assert high.tolist() == [np.inf, np.inf]

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -92,3 +93,43 @@ def test_exponential_levels_are_known_as_such():
     assert not COUPLINGS["softplus"].is_exponential
     twice = Coupling("twice", math.exp, lambda x: -2 * x, math.exp, lambda x: -2.0)
     assert not twice.is_exponential
+
+
+@pytest.mark.parametrize("xi", [-33.5, -30.5, -30.0, -29.5, -12.0, -1.0, -1e-6, 0.0, 1e-6, 1.0, 12.0, 29.5, 30.5])
+def test_safe_forms_are_exact_to_a_few_last_digits(xi):
+    """Against fifty decimals, where the forms change over and where differences of nearly equal numbers threaten."""
+    with localcontext() as context:
+        context.prec = 50
+        x = Decimal(xi)
+        rise, fall = (1 + x.exp()).ln(), (1 + (-x).exp()).ln()  # softplus(xi), softplus(-xi)
+        share = 1 / (1 + (-x).exp())  # sigmoid(xi)
+        exact = {
+            "sigmoid": (rise, fall, share, share - 1, (-x).exp()),
+            "softplus": (rise, -rise.ln(), share, -share / rise, 1 / rise),
+        }
+    for name, values in exact.items():
+        coupling = COUPLINGS[name]
+        parts = (coupling.f, coupling.g, coupling.df, coupling.dg, coupling.level)
+        for part, value in zip(parts, values, strict=True):
+            digits = 5e-14 if part is coupling.level else 2e-15  # the level of softplus is e^-xi below -30
+            assert part(xi) == pytest.approx(float(value), rel=digits, abs=1e-300)
+
+
+@pytest.mark.parametrize("steepness", [1e-6, 1e-7])
+def test_a_minimum_is_looked_for_up_to_a_thousand_million(steepness):
+    """e^(k xi) and -k xi have their minimum at -ln(L) / k: 9e6 and 9e7 for L = 1e-4."""
+
+    def f(xi):
+        return math.exp(steepness * xi)
+
+    Coupling("slow", f, lambda xi: -steepness * xi, lambda xi: steepness * f(xi), lambda xi: -steepness)
+
+
+def test_slopes_are_compared_to_a_ten_thousandth():
+    for wrong, fine in ((1.00005, True), (1.0002, False)):
+        parts = (math.exp, lambda x: -x, lambda x, wrong=wrong: wrong * math.exp(x), lambda x: -1.0)
+        if fine:
+            Coupling("nearly", *parts)
+        else:
+            with pytest.raises(ValueError, match="df is not the derivative"):
+                Coupling("off", *parts)

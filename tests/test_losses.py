@@ -233,3 +233,53 @@ def test_a_loss_over_rows_must_be_finite_and_is_zero_at_its_target():
     ]:
         with pytest.raises(ValueError, match="needs a finite value and a slope"):
             losses.check(Loss("infinite", value, slope, over_rows=True), y)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+def test_every_degree_is_known_from_the_others(degree):
+    def value(y, p):
+        return abs(p - y) ** degree
+
+    def slope(y, p):
+        return math.copysign(degree * abs(p - y) ** (degree - 1), p - y)
+
+    for claimed in (1, 2, 3, 4):
+        own = Loss("own", value, slope, degree=claimed)
+        if claimed == degree:
+            losses.check(own, Y)
+        else:
+            with pytest.raises(ValueError, match=f"is not of degree {claimed}"):
+                losses.check(own, Y)
+
+
+@pytest.mark.parametrize("bad", [0, 12, 24])
+def test_a_loss_is_tried_at_25_quantiles_from_the_least_to_the_largest(bad):
+    """A loss that is negative for one of these targets only is refused, and the others are not enough."""
+    y = np.arange(25.0)[:, None]
+    own = Loss("hole", lambda y, p: -1.0 if y == bad else (p - y) ** 2, lambda y, p: 2 * (p - y))
+    with pytest.raises(ValueError, match=f"is negative at y={bad}"):
+        losses.check(own, y)
+
+
+@pytest.mark.parametrize("bad", [0, 12, 24])
+def test_a_loss_over_rows_is_tried_at_25_rows_from_the_first_to_the_last(bad):
+    y = np.random.default_rng(0).normal(size=(25, 2))
+    target = y[bad, 0]
+    own = Loss(
+        "hole", lambda y, p: -1.0 if y[0] == target else ((p - y) ** 2).sum(), lambda y, p: 2 * (p - y), over_rows=True
+    )
+    with pytest.raises(ValueError, match="is negative"):
+        losses.check(own, y)
+
+
+def test_a_constant_target_is_tried_too():
+    y = np.full((10, 1), 5.0)
+    losses.check(Loss("fine", lambda y, p: (p - y) ** 2, lambda y, p: 2 * (p - y)), y)
+    with pytest.raises(ValueError, match="is negative"):
+        losses.check(Loss("minus", lambda y, p: -1.0, lambda y, p: 0.0), y)
+    rows = np.tile([5.0, 3.0], (10, 1))
+    losses.check(Loss("fine", lambda y, p: float(((p - y) ** 2).sum()), lambda y, p: 2 * (p - y), over_rows=True), rows)
+    with pytest.raises(ValueError, match="is not the gradient"):
+        losses.check(
+            Loss("off", lambda y, p: float(((p - y) ** 2).sum()), lambda y, p: 3 * (p - y), over_rows=True), rows
+        )

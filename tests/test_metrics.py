@@ -131,3 +131,7 @@ def test_uncertainty_of_several_outputs_counts_by_its_sum():
         metrics.rejection_curve(y, p, by_parts, "mae"), metrics.rejection_curve(y, p, by_parts.sum(axis=1), "mae")
     )
     assert metrics.rejection_curve(y, p, by_parts, "mae").tolist() == pytest.approx([5.5 / 3, 1.25, 0.5])
+
+
+def test_nothing_can_be_gained_where_all_errors_are_equal():
+    assert metrics.excess_auc([0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [3.0, 1.0, 2.0]) == 0.0

@@ -1,6 +1,7 @@
 """Objectives: derivatives, safety far out, and the minimum of the joint loss in closed form."""
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -39,6 +40,25 @@ def test_derivatives_of_every_loss_and_head(loss, objective, lam):
             size = max(1.0, abs(objective.evaluate(L, xi, lam)[0]))
             assert dxi == pytest.approx(by_xi, rel=1e-6, abs=max(1e-9, 1e-15 * size / h))
             assert dL * loss.slope(0.3, y_r) == pytest.approx(by_y, rel=1e-6, abs=max(1e-9, 1e-9 * size))
+
+
+@pytest.mark.parametrize("L", [0.0, 1e-6, 0.3, 1e4])
+@pytest.mark.parametrize("lam", [1e-3, 2.0])
+@pytest.mark.parametrize("xi", [-33.5, -30.5, -30.0, -29.5, -12.0, -1e-6, 0.0, 1e-6, 1.0, 12.0, 30.5])
+def test_the_joint_loss_is_exact_to_a_few_last_digits(xi, lam, L):
+    """L f + lam g with fifty decimals, where the forms change over and where nearly equal numbers are subtracted."""
+    with localcontext() as context:
+        context.prec = 50
+        x, loss, factor = Decimal(xi), Decimal(L), Decimal(lam)
+        f = (1 + x.exp()).ln()
+        sigma = 1 / (1 + (-x).exp())
+        for name, g, dg in (("sigmoid", f - x, sigma - 1), ("softplus", -f.ln(), -sigma / f)):
+            value, dL, dxi = objectives.joint(COUPLINGS[name]).evaluate(L, xi, lam)
+            largest = float(max(loss * f, factor * f, factor * abs(g)))
+            assert value == pytest.approx(float(loss * f + factor * g), abs=4e-16 * largest)
+            assert dL == pytest.approx(float(f), rel=4e-16)
+            largest = float(max(loss * sigma, -factor * dg))
+            assert dxi == pytest.approx(float(loss * sigma + factor * dg), abs=8e-16 * largest)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)

@@ -290,3 +290,134 @@ def test_new_values_count_up_to_twice_the_tail_and_no_further_than_a_long_one():
         scales = fit_scaling(X, X, np.arange(1000), np.ones(1000), "robust")
         end, far = scales.inputs(np.array([[X.max()], [1e9]]))[:, 0]
         assert_allclose(far, times * end if times else standardisation.FAR, rtol=0.02)
+
+
+# ---------------------------------------------------------------- against the plain way of writing it
+
+
+def quantile_written_plainly(values, level):
+    """The smallest value at or below which this share of them lies."""
+    ordered = sorted(values)
+    return next((v for k, v in enumerate(ordered, 1) if k >= level * len(ordered) - 1e-9), ordered[-1])
+
+
+def tails_written_plainly(values):
+    """From the middle outwards, each step with half as many rows beyond it; a leap of more than six times ends it."""
+    values = [float(v) for v in values]
+    n, middle = len(values), quantile_written_plainly(values, 0.5)
+    others = [v for v in values if v != middle]
+    if len(others) < min(10, 0.05 * n) or not others:
+        return None
+    if len(others) > 0.75 * n:
+        others = values
+    shares = [0.5**k for k in range(2, 64) if 0.5**k * len(others) >= 0.5] or [0.25]
+    reached = {}
+    for side in (-1, 1):
+        far = [side * (v - middle) for v in others]
+        reached[side] = [max(0.0, quantile_written_plainly(far, level)) for level in [*(1 - s for s in shares), 1.0]]
+    first = max(reached[-1][0], reached[1][0])
+    ends = {}
+    for side in (-1, 1):
+        end = 0.0
+        for value in reached[side]:
+            limit = 6 * max(end, first)
+            if value > limit:
+                beyond = [side * (v - middle) for v in others if side * (v - middle) > limit]
+                if len(beyond) <= 0.02 * n or len(set(beyond)) == 1:
+                    break
+            end = value
+        ends[side] = end
+    return middle, ends, first
+
+
+whole_numbers = st.lists(
+    st.one_of(st.integers(-4, 4), st.sampled_from([0, 0, 1, 6, 7, 12, 13, -6, -36, 37, 99, 1000])),
+    min_size=2,
+    max_size=140,
+)
+
+
+@given(whole_numbers, st.sampled_from([1, 1, 3]))
+@settings(max_examples=400, deadline=None)
+def test_tails_end_where_the_plain_way_ends_them(values, times):
+    values = np.repeat(np.array(values, float), times)
+    found, plainly = outliers.tail_ends(values, None), tails_written_plainly(values)
+    if plainly is None:
+        assert found is None
+    else:
+        middle, ends, _ = plainly
+        assert found == (middle - ends[-1], middle + ends[1])
+    assert found == outliers.tail_ends(values, np.ones(len(values)))
+
+
+def largest_plausible_written_plainly(values):
+    top = values.max()
+    shared = (values == top).sum()
+    found = tails_written_plainly(values[values < top] if 10 <= shared < 0.5 * len(values) else values)
+    if found is None:
+        return np.inf
+    middle, ends, first = found
+    high = middle + 6 * max(ends[1], first)
+    return high if top > high else np.inf
+
+
+@given(whole_numbers, st.integers(0, 15), st.sampled_from([50.0, 500.0, 9999.0]))
+@settings(max_examples=400, deadline=None)
+def test_plausible_cells_are_those_of_the_plain_way(values, copies, code):
+    values = np.append(np.array(values, float), np.full(copies, code))
+    low, high = outliers.plausible_cells(values)
+    assert high == largest_plausible_written_plainly(values)
+    assert low == -largest_plausible_written_plainly(-values)
+
+
+def plausible_maximum_written_plainly(values):
+    total = len(values)
+    n = min(max(3, 0.005 * total), 10)
+    if 2 * n > total:
+        return np.inf
+    halves = [n * 0.5**k for k in range(5) if n * 0.5**k > 1]
+    inner = quantile_written_plainly(values, max(1 - 10 * n / total, 0))
+    steps = [*(quantile_written_plainly(values, 1 - rows / total) for rows in halves), max(values)]
+    if steps[0] <= 0:
+        return np.inf
+    end, torn = 0.0, np.inf
+    for value in steps:
+        if value > 6 * max(end, steps[0]):
+            torn = 2 * end
+            break
+        end = value
+    if 10 * n > total or inner <= 0:
+        return torn
+    return min(torn, steps[0] * (steps[0] / inner) ** np.log10(n / 0.1))
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 9), st.sampled_from([0, 54, 55, 324, 400, 5000])), min_size=1, max_size=150),
+    st.sampled_from([1, 1, 5, 12]),
+)
+@settings(max_examples=400, deadline=None)
+def test_the_plausible_maximum_is_that_of_the_plain_way(values, times):
+    values = np.repeat(np.array(values, float), times)
+    found = outliers.plausible_maximum(values, np.ones(len(values)))
+    assert found == pytest.approx(plausible_maximum_written_plainly(values), rel=1e-9)
+
+
+@given(st.lists(st.integers(-30, 30), min_size=3, max_size=80), st.integers(1, 4))
+@settings(max_examples=200, deadline=None)
+def test_no_prediction_is_plausible_twice_as_far_as_the_targets_reach(targets, times):
+    targets = np.repeat(np.array(targets, float), times)
+    middle = quantile_written_plainly(targets, 0.5)
+    far = np.abs(targets - middle)
+    reach = 2 * min(far.max(), plausible_maximum_written_plainly(far))
+    assert_allclose(outliers.prediction_range(targets, np.ones(len(targets))), (middle - reach, middle + reach))
+    below, above = np.maximum(middle - targets, 0), np.maximum(targets - middle, 0)
+    ends = middle - plausible_maximum_written_plainly(below), middle + plausible_maximum_written_plainly(above)
+    assert_allclose(outliers.plausible_range(targets, np.ones(len(targets))), ends)
+
+
+def test_the_place_of_a_column_in_which_hardly_any_row_differs_is_its_median():
+    X = np.zeros((400, 2))
+    X[:2, 0], X[:, 1] = 1e6, 3.0
+    scaling = fit_scaling(X, np.arange(400.0)[:, None], np.arange(400), np.ones(400), "robust")
+    assert scaling.x_mean.tolist() == [0.0, 3.0]
+    assert scaling.x_spread.tolist() == [0.0, 0.0]

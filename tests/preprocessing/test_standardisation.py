@@ -144,3 +144,26 @@ def test_the_unit_of_a_loss_over_rows():
                 s,
                 per_output=False,
             )
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e6])
+@pytest.mark.parametrize("wanted", ["nothing", "the prediction"])
+def test_units_of_a_column_do_not_matter(unit, wanted):
+    """Long tails too keep their place, or lose it, whatever the column is measured in."""
+    rng = np.random.default_rng(1)
+    x = np.exp(1.5 * rng.normal(size=400))
+    y = rng.normal(size=400) + (x if wanted == "the prediction" else 0)
+    rows = np.arange(400)
+    here, there = (
+        fit_scaling(c * x[:, None], y[:, None], rows, np.ones(400), "robust").inputs(c * x[:, None]) for c in (1, unit)
+    )
+    np.testing.assert_allclose(there, here, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", [losses.huber(1e-30), losses.pinball(0.5)], ids=["huber", "pinball"])
+def test_a_loss_that_float64_cannot_hold_is_refused(loss):
+    """Of an output whose spread is so small that its loss is 0, also beside outputs of which it is not."""
+    y = np.column_stack([np.random.default_rng(0).normal(size=60), 1e-310 * np.arange(60.0)])
+    scales = fit_scaling(y, y, np.arange(60), np.ones(60))
+    with pytest.raises(ValueError, match="is 0 in float64"):
+        loss_units(loss, scales, per_output=False)
