@@ -167,3 +167,13 @@ def test_a_loss_that_float64_cannot_hold_is_refused(loss):
     scales = fit_scaling(y, y, np.arange(60), np.ones(60))
     with pytest.raises(ValueError, match="is 0 in float64"):
         loss_units(loss, scales, per_output=False)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 0.3, 1.0, 1e6])
+def test_targets_there_and_back(unit):
+    Y = unit * np.random.default_rng(0).normal(3.0, [1.0, 0.2, 0.0], size=(200, 3))
+    scales = fit_scaling(Y, Y, np.arange(200), np.ones(200))
+    seen = scales.standardised(Y)
+    np.testing.assert_allclose(seen.mean(axis=0), 0, atol=1e-6)
+    np.testing.assert_allclose(seen.std(axis=0), [1, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(scales.restored(seen), Y, rtol=1e-6)

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from aleator import LossQuantifier, PairEnsemble, export_onnx, load
 from aleator.model_files.table_encoder_file import pack_table_encoder, unpack_table_encoder
-from aleator.preprocessing import table_encoder
+from aleator.preprocessing import outliers, table_encoder
 from aleator.preprocessing.table_encoder import TableEncoder
 
 N = 200
@@ -345,3 +345,39 @@ def test_a_column_of_gaps_only_is_zero_and_a_new_value_stays_what_it_is():
     np.testing.assert_array_equal(
         encoder.transform(pd.DataFrame({"a": [np.nan, 3.0], "b": [1.0, np.nan]}))[:, :2], [[0.0, 1.0], [3.0, 19.5]]
     )
+
+
+def test_a_category_is_drawn_towards_the_mean_of_all():
+    """One row counts as much as the mean of all, three rows three times as much."""
+    names = [f"street {k}" for k in range(30)]
+    table = pd.DataFrame({"s": [*np.repeat(names, 3), "alone"]})
+    y = np.append(np.zeros(90), 91.0)
+    y[:3] = 1.0
+    encoder = TableEncoder().fit(table, y)
+    means = encoder.category_means_["0"]
+    mean = y.clip(*outliers.plausible_range(y, np.ones(91))).mean()
+    by_name = dict(zip(encoder.categories_["0"], means.by_category, strict=True))
+    assert means.otherwise == pytest.approx(mean)
+    assert by_name["street 0"] == pytest.approx(mean + 3 / 4 * (1 - mean), rel=1e-9)
+    assert by_name["street 7"] == pytest.approx(mean / 4, rel=1e-9)
+
+
+def test_twenty_frequent_categories_are_few_whatever_rare_ones_there_are():
+    values = [f"c{k % 20}" for k in range(1000)] + [f"rare {k}" for k in range(40)]
+    assert TableEncoder().fit(pd.DataFrame({"c": values})).kinds_ == ["few"]
+    values = [f"c{k % 21}" for k in range(1050)]
+    assert TableEncoder().fit(pd.DataFrame({"c": values})).kinds_ == ["many"]
+
+
+def test_strings_that_come_twice_are_categories():
+    assert TableEncoder().fit(pd.DataFrame({"c": [f"c {k % 100}" for k in range(200)]})).kinds_ == ["many"]
+    assert TableEncoder().fit(pd.DataFrame({"c": [f"c{k % 101}" for k in range(200)]})).kinds_ == ["id"]
+
+
+def test_dates_of_several_time_zones_are_dates():
+    day = pd.date_range("2024-01-01", periods=40).strftime("%Y-%m-%d")
+    zones = [f"{d}T06:00:00+0{k % 3}:00" for k, d in enumerate(day)]
+    encoder = TableEncoder()
+    found = encoder.fit_transform(pd.DataFrame({"d": zones}))
+    assert encoder.kinds_ == ["date"]
+    np.testing.assert_allclose(found[:3, 0] % 1, [6 / 24, 5 / 24, 4 / 24], atol=1e-9)
