@@ -99,7 +99,7 @@ def test_several_outputs():
 
 def test_without_the_prediction(net):
     blind = Quantifier(net, lambda x: x[:, :1], use_prediction=False, n_members=1, epochs=3).fit((X[HELD], y[HELD]))
-    assert blind.quantifier.quantifiers_.network.n_inputs == 1
+    assert blind.quantifier.quantifiers_.n_inputs == 1
     net.eval()
     np.testing.assert_allclose(blind(X[TEST])[1].detach(), blind.predict(X[TEST]).expected_loss, rtol=1e-5)
     net.train()
@@ -116,7 +116,7 @@ def test_features_of_a_recurrent_layer():
             return self.out(self.cells(x)[0][:, -1])[:, 0]
 
     quantifier = Quantifier(Signal(), "cells", n_members=1, epochs=2).fit((X[HELD, :, None], y[HELD]))
-    assert quantifier.quantifier.quantifiers_.network.n_inputs == 3 * 6 + 1
+    assert quantifier.quantifier.quantifiers_.n_inputs == 3 * 6 + 1
 
 
 def test_bad_input_is_named(net):

@@ -13,9 +13,8 @@ from sklearn.linear_model import Ridge
 
 import aleator
 from aleator import LossQuantifier, PairEnsemble, PairRegressor, export_onnx
-from aleator.estimators import loss_quantifier
 from aleator.torch import to_torch
-from aleator.training import held_out, loss_network
+from aleator.training import held_out, loss_network, quantifier
 from aleator.training.held_out import HeldOutLosses, UnreliableWarning
 
 
@@ -167,11 +166,11 @@ def test_a_simpler_quantifier_takes_its_place(monkeypatch, tmp_path):
     def checked(*rest):
         return ("made to fail" if hidden[-1] else "", *plain(*rest)[1:])
 
-    monkeypatch.setattr(loss_quantifier, "fit_loss_networks", learned)
+    monkeypatch.setattr(quantifier, "fit_loss_networks", learned)
     monkeypatch.setattr(held_out, "_checked", checked)
-    scores = iter([0.0, 1.0])  # of the linear ones, then of the networks
+    scores = iter([1.0, 0.0, 1.0])  # of the networks, of the linear ones, and of the networks again
     monkeypatch.setattr(HeldOutLosses, "score", property(lambda self: next(scores)))
-    model = LossQuantifier(Ridge()).fit(X, y)
+    model = LossQuantifier(Ridge(), quantifier="network").fit(X, y)
     assert hidden == [(50,), ()]
     assert model.check_.quantifier == "linear"
     assert "It was replaced by a linear one." in model.check_.message
@@ -452,7 +451,8 @@ def test_a_quarter_of_the_loss_left_out_is_reported():
     for share, outlying, name in ((0.24, (), ""), (0.25, (7,), "row 7"), (0.3, (7, 9), "rows 7, 9")):
         found = replace(check, outlier_share=share, outliers=outlying)
         assert found.passed == (share < 0.25)
-        assert (name in found.message) and (name != "" or found.message == "")
+        assert name in found.message
+        assert bool(found.message) == (share >= 0.25)
         assert (f"{share:.0%}" in found.message) == (share >= 0.25)
 
 

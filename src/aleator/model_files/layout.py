@@ -61,7 +61,7 @@ class Layout:
 
 
 CURVES = "correction 0, 1, ..."
-PARTS = ("encoder", "estimator", "table")
+PARTS = ("encoder", "estimator", "table", "trees")
 
 EVERY = Layout(
     "every estimator",
@@ -177,6 +177,10 @@ QUANTIFIER = EVERY.extended(
         "out_of_fold": Value(list, about="names of the columns of the array `out_of_fold`"),
         "regressor": Value(str, about="class of the regressor"),
         "linear": Value(bool, optional=True, about="whether the quantifier is linear"),
+        "tree_share": Value(float, 0, 1, optional=True, about="share of the trees in the expected loss"),
+        "trees": Value(
+            list, optional=True, about="for each member and loss a boosting; its arrays are named `trees/0 0/...`"
+        ),
         "encoder": Value(dict, about="encoder of the quantifier; its arrays are named `encoder/...`"),
         "estimator": Value(
             dict, optional=True, about="the regressor, if a file can hold it; its arrays are named `estimator/...`"
@@ -184,9 +188,13 @@ QUANTIFIER = EVERY.extended(
     },
     {
         **_scaling("losses"),
-        "params": Array(("f4",), (("members", "weights"),), -WEIGHT, WEIGHT, about="weights of each quantifier"),
-        "lams": _floats("members", low=0, about="lam of each quantifier"),
-        "reach": Array(("f4",), (("members", 2, "losses"),), rising=1, about="range of xi of each quantifier"),
+        "params": Array(
+            ("f4",), (("members", "weights"),), -WEIGHT, WEIGHT, optional=True, about="weights of each network"
+        ),
+        "lams": _floats("members", low=0, optional=True, about="lam of each network"),
+        "reach": Array(
+            ("f4",), (("members", 2, "losses"),), rising=1, optional=True, about="range of xi of each network"
+        ),
         "unit": _floats("losses", low=0, about="unit in which the networks measure the loss"),
         "n_epochs_": Array(("i8",), (("members",),), low=0, about="epochs of each quantifier"),
         "prediction_range_": _floats(

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 from aleator import couplings
 from aleator.engine import network
-from aleator.model_files import third_party
+from aleator.model_files import scikit_learn, third_party
 from aleator.model_files.file_format import Arrays
+from aleator.model_files.object_records import flattened, nested
 from aleator.model_files.serialization import (
     Facts,
     check_width,
@@ -29,7 +31,10 @@ from aleator.model_files.serialization import (
 from aleator.preprocessing.table_encoder import TableEncoder
 from aleator.preprocessing.validation import regressor_predictions
 from aleator.training.loss_network import LossNetworks
+from aleator.training.loss_trees import LossTrees
+from aleator.training.quantifier import LossModel
 
+MOST_LOGARITHM = 600.0  # of an expected loss, in units of the mean loss
 _PROBES = np.array([[-1.0], [0.0], [1.0]])  # distances of made-up rows from the mean of each column, in spreads
 
 
@@ -38,7 +43,9 @@ def pack_given(model: Any) -> tuple[Facts, Arrays]:
     plain = {name: value for name, value in model.settings_.items() if name not in held_elsewhere}
     facts, arrays = pack(model, plain)
     quantifiers = model.quantifiers_
-    arrays |= {"params": quantifiers.params, "lams": quantifiers.lams, "reach": quantifiers.xi_ranges}
+    networks = quantifiers.networks
+    if networks is not None:
+        arrays |= {"params": networks.params, "lams": networks.lams, "reach": networks.xi_ranges}
     arrays |= {"unit": quantifiers.unit, "n_epochs_": model.n_epochs_}
     arrays |= pack_scaling(quantifiers.scaling)
     arrays["prediction_range_"] = model.prediction_range_
@@ -47,8 +54,12 @@ def pack_given(model: Any) -> tuple[Facts, Arrays]:
         "n_features": getattr(model, "n_features_in_", None),
         "out_of_fold": list(model.out_of_fold_.columns),
         "regressor": type(model.estimator_).__name__,
-        "linear": len(quantifiers.network.matrices) == 1,
+        "linear": networks is not None and len(networks.network.matrices) == 1,
+        "tree_share": float(quantifiers.tree_share),
     }
+    if quantifiers.trees is not None:
+        facts["trees"], tree_arrays = _pack_trees(quantifiers.trees)
+        arrays |= under("trees", tree_arrays)
     facts["encoder"], encoder_arrays = pack_encoder(model.encoder_)
     regressor = third_party.pack(model.estimator_)
     if regressor is not None:
@@ -76,9 +87,19 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
     net = network(D, hidden, n_outputs=0, n_quantifiers=Q, activation=model.activation)
     sizes = {"outputs": model.n_outputs_, "losses": Q, "members": model.n_members, "inputs": D, "weights": net.n_params}
     model._layout.check_arrays(arrays, sizes)
-    model.quantifiers_ = LossNetworks(
-        net, couplings.get(model.coupling), scaling, arrays["unit"], arrays["params"], arrays["lams"], arrays["reach"]
-    )
+    share = float(facts.get("tree_share", 0.0))  # not in earlier files
+    networks = trees = None
+    if share < 1:
+        missing = [name for name in ("params", "lams", "reach") if name not in arrays]
+        if missing:
+            raise ValueError(f"corrupt model file: the array {missing[0]} is missing.")
+        coupling = couplings.get(model.coupling)
+        networks = LossNetworks(
+            net, coupling, scaling, arrays["unit"], arrays["params"], arrays["lams"], arrays["reach"]
+        )
+    if share > 0:
+        trees = _unpack_trees(facts.get("trees"), within("trees", arrays), arrays["unit"], D)
+    model.quantifiers_ = LossModel(scaling, arrays["unit"], networks, trees, share)
     model.n_epochs_ = arrays["n_epochs_"]
     endless = np.tile([[-np.inf], [np.inf]], model.n_outputs_)
     model.prediction_range_ = arrays.get("prediction_range_", endless)  # not in earlier files
@@ -94,6 +115,56 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
     if given:  # nothing that comes from the file predicts while it is loaded
         _check_probes(model, arrays)
     return model
+
+
+# ---------------------------------------------------------------- trees
+
+
+def _pack_trees(trees: LossTrees) -> tuple[list[list[Facts]], Arrays]:
+    """Each member's boostings as records of scikit-learn's estimators are."""
+    facts: list[list[Facts]] = []
+    arrays: Arrays = {}
+    for k, boostings in enumerate(trees.members):
+        facts.append([])
+        for q, boosting in enumerate(boostings):
+            own, own_arrays = flattened(scikit_learn.record(boosting))
+            facts[-1].append(own)
+            arrays |= under(f"{k} {q}", own_arrays)
+    return facts, arrays
+
+
+def _unpack_trees(facts: Any, arrays: Arrays, unit: Any, n_inputs: int) -> LossTrees:
+    if not (isinstance(facts, list) and facts and all(isinstance(each, list) for each in facts)):
+        raise ValueError("corrupt model file: its trees are not described.")
+    if any(len(each) != len(unit) for each in facts):
+        raise ValueError("corrupt model file: each member needs trees for each loss.")
+    names = {f"{k} {q}" for k, each in enumerate(facts) for q in range(len(each))}
+    unknown = [name for name in arrays if name.partition("/")[0] not in names]
+    if unknown:
+        raise ValueError(f"corrupt model file: the array {unknown[0]!r:.80} belongs to no tree.")
+    members = [
+        tuple(scikit_learn.rebuilt(nested(own, within(f"{k} {q}", arrays))) for q, own in enumerate(each))
+        for k, each in enumerate(facts)
+    ]
+    for boosting in (each for own in members for each in own):
+        _check_boosting(boosting, n_inputs)
+    return LossTrees(tuple(members), unit)
+
+
+def _check_boosting(boosting: Any, n_inputs: int) -> None:
+    """Raise a ValueError unless it predicts finite positive numbers from so many inputs."""
+    fine = (
+        isinstance(boosting, HistGradientBoostingRegressor)
+        and boosting.loss == "gamma"
+        and boosting.n_features_in_ == n_inputs
+        and boosting.is_categorical_ is None
+    )
+    if not fine:
+        raise ValueError("corrupt model file: its trees must be boostings of the gamma deviance.")
+    highest = float(np.ravel(boosting._baseline_prediction).max())
+    highest += sum(float(stage[0].nodes["value"].max()) for stage in boosting._predictors)
+    if not highest <= MOST_LOGARITHM:
+        raise ValueError("corrupt model file: its trees could expect an infinite loss.")
 
 
 # ---------------------------------------------------------------- the right regressor

@@ -50,6 +50,8 @@ from aleator.onnx.graph import (
 )
 from aleator.preprocessing import outliers
 from aleator.preprocessing.table_encoder import CYCLES, MISSING, WAVE_DIGITS, TableEncoder
+from aleator.training.loss_network import LossNetworks
+from aleator.training.quantifier import LossModel
 
 Columns = tuple[list[int], list[int], int]  # places of numbers and of texts in the table, and how many columns it has
 Answer = tuple[Value, Value | None, Value | None]  # mean (n, M), aleatoric and epistemic loss (n, Q), before scaling
@@ -273,9 +275,24 @@ def _given(model: Any, rows: Rows, given: bool) -> Answer:
         prediction = reshaped(_regressor(model.estimator_, rows, model.n_features_in_), -1, n_outputs)
     Z = _encoded(model.encoder_, rows)
     Z = beside(Z, prediction) if model.settings_["use_prediction"] else Z
-    _, xi = networks.outputs(trained.network, trained.params, networks.standardised(Z, trained.scaling))
-    level = networks.level(trained.coupling)(clip(xi, *_ends(trained.xi_ranges)))
-    return prediction, trained.unit * mean(trained.lams.reshape(-1, 1, 1) * level, 0), None
+    return prediction, _expected_loss(trained, Z), None
+
+
+def _expected_loss(model: LossModel, Z: Value) -> Value:
+    """What networks and trees expect (n, Q) of rows as the quantifier sees them."""
+
+    def by_networks(trained: LossNetworks) -> Value:
+        _, xi = networks.outputs(trained.network, trained.params, networks.standardised(Z, trained.scaling))
+        level = networks.level(trained.coupling)(clip(xi, *_ends(trained.xi_ranges)))
+        return mean(trained.lams.reshape(-1, 1, 1) * level, 0)
+
+    if model.trees is None:
+        assert model.networks is not None
+        return model.unit * by_networks(model.networks)
+    expected = trees.expected_losses(model.trees.members, Z)
+    if model.networks is not None:
+        expected = (1 - model.tree_share) * by_networks(model.networks) + model.tree_share * expected
+    return model.unit * expected
 
 
 def _ends(reach: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -1,4 +1,4 @@
-"""Trees as ONNX, by hand: forests and boostings of scikit-learn's, with thresholds in float64.
+"""Trees as ONNX, by hand: forests and gradient boosting models of scikit-learn's, with thresholds in float64.
 
 skl2onnx rounds thresholds to float32, and cannot take a HistGradientBoosting. ONNX sums the leaves in float32, so what
 is common to all rows, the mean of a forest's leaves or the first guess of a boosting, is added outside.
@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.ensemble._forest import ForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from aleator.onnx.graph import Value, cast
+from aleator.onnx.graph import Value, beside, cast, exp
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,7 @@ def predicted(estimator: Any, X: Value) -> Value | None:
             "quantile",
         ):
             return None
-        trees = [_of_boosting(stage[0].nodes) for stage in estimator._predictors]
-        return _sum(X, trees) + float(np.ravel(estimator._baseline_prediction)[0])
+        return _boosted(estimator, X)
     if isinstance(estimator, DecisionTreeRegressor):
         members = [estimator]
     elif isinstance(estimator, ForestRegressor):
@@ -53,6 +52,19 @@ def predicted(estimator: Any, X: Value) -> Value | None:
     middle = float(np.mean([tree.value[tree.leaf].mean() for tree in trees]))
     rows = cast(cast(X, np.float32), np.float64)  # as these trees read them
     return _sum(rows, [_around(tree, middle) for tree in trees]) * (1 / len(trees)) + middle
+
+
+def expected_losses(members: tuple[tuple[HistGradientBoostingRegressor, ...], ...], Z: Value) -> Value:
+    """The mean (n, Q) of what the members' boostings expect, whose trees add up to a logarithm."""
+    each = [beside(*(exp(_boosted(boosting, Z)) for boosting in own)) for own in members]
+    total: Value = sum(each[1:], each[0]) * (1 / len(each))
+    return total
+
+
+def _boosted(estimator: HistGradientBoostingRegressor, X: Value) -> Value:
+    """The sum (n, 1) of a boosting's trees and its first guess."""
+    trees = [_of_boosting(stage[0].nodes) for stage in estimator._predictors]
+    return _sum(X, trees) + float(np.ravel(estimator._baseline_prediction)[0])
 
 
 def _of_tree(tree: Any) -> Nodes:

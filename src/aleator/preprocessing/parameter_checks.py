@@ -80,6 +80,7 @@ NAMES: dict[str, Iterable[str]] = {
     "optimizer": OPTIMIZERS,
     "scaling": SCALINGS,
     "noise": ("held-out", "formula"),
+    "quantifier": ("auto", "network", "trees", "mixed"),
 }
 
 

@@ -127,7 +127,7 @@ class Quantifier(nn.Module):
             raise ValueError("there are no rows to learn from.")
         weight = None if weights[0] is None else np.concatenate([w for w in weights if w is not None])
         prediction = LastColumns(n_outputs, hidden=not self.use_prediction)
-        model = LossQuantifier(prediction, encoder=prediction.seen, **self.settings)
+        model = LossQuantifier(prediction, encoder=prediction.seen, quantifier="network", **self.settings)
         self.quantifier = model.fit(np.concatenate(seen), np.concatenate(targets), sample_weight=weight, groups=groups)
         self.readers = Readers(self.quantifier).to(device_of(self.module))
         return self
@@ -366,7 +366,8 @@ class Readers(ExactModule):
 
     def __init__(self, model: LossQuantifier) -> None:
         super().__init__()
-        trained = model.quantifiers_
+        trained = model.quantifiers_.networks
+        assert trained is not None
         settings = {"activation": model.settings_["activation"], "dropout": 0.0}
         matrices = list(trained.network.matrices)
         self.members = nn.ModuleList(layers_of(matrices, params, settings, flat=False) for params in trained.params)

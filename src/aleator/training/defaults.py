@@ -106,3 +106,19 @@ def _pace(begin: float, end: float, epochs: int, coupling: Coupling) -> tuple[Fl
         begin = end = 1.0
     kappas = begin * (end / begin) ** np.linspace(0.0, 1.0, epochs)
     return kappas, np.column_stack([1 / theory.regressor_speed(1.0, kappas, coupling), 1 / kappas])
+
+
+# Trees that learn given losses, in units of their mean.
+TREE_RATE = 0.05
+TREE_LEAVES = 15
+TREE_ROWS_OF_A_LEAF = 5, 20  # at least, and at most;
+TREE_SHARE_OF_A_LEAF = 0.02  # between them so much of all rows
+TREE_FEATURES = 0.5  # of the columns, drawn anew for each split
+TREE_PENALTY = 10.0  # on the values of leaves
+TREE_LEAST_LOSS = 0.003  # smaller losses count as this
+EQUAL_SHARE = 0.5  # of the trees in a mixture, unless another is better by
+SHARE_ERRORS = 1.0  # standard errors
+TREE_ROWS = 200  # trees are tried from so many rows on
+TREE_COPIES = 10  # whole-number weights are repetitions, up to so many rows for each
+TREES = 100, 400  # trees at most; the larger number is tried if more than
+TREES_LEFT = 0.9  # of the smaller one were best

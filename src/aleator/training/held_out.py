@@ -31,7 +31,8 @@ BELOW = 5.0  # the smallest mean loss of a group of held-out rows divided by thi
 GROUPS = 50  # there are so many groups,
 ROWS_OF_A_GROUP = 10  # of so many rows at least
 
-QUANTIFIERS = ("network", "linear", "constant")
+QUANTIFIERS = ("network", "trees", "mixed", "linear", "constant")
+REPLACEMENTS = {"linear": "a linear one", "constant": "one constant for all rows"}
 TENTHS, ROWS_OF_A_TENTH = 10, 30  # groups for the check, and rows of each at least
 TOO_FAR = 4.0  # times more or less than expected is wrong for a group,
 STANDARD_ERRORS = 4.0  # if it is by so many standard errors,
@@ -116,7 +117,17 @@ class HeldOutLosses:
     @property
     def score(self) -> float:
         """The mean of L / e + ln e, where e is the expected loss; smaller is better, and smallest at e = E L."""
-        return float(np.average(_scores(self.plausible, self.expected).mean(axis=1), weights=self.weight))
+        return float(np.average(self._row_scores(), weights=self.weight))
+
+    def _row_scores(self) -> Floats:
+        scores: Floats = _scores(self.plausible, self.expected).mean(axis=1)
+        return scores
+
+    def clearly_beats(self, other: "HeldOutLosses", standard_errors: float) -> bool:
+        """Whether the score is better than that of another model of the same rows, by so many standard errors."""
+        better, w = other._row_scores() - self._row_scores(), self.weight / self.weight.sum()
+        mean = float(w @ better)
+        return mean > standard_errors * float(norm(w * (better - mean)))
 
     def check(self) -> "Check":
         """Whether expected and realised loss agree group by group, and whether the expected loss beats a constant."""
@@ -164,8 +175,8 @@ class Check:
     outlier_share : float
         The share of the sum of all losses that is implausible and left out.
     quantifier : str
-        What predicts the expected loss: "network"; after a problem "linear" or "constant", if it has a better score.
-        The constant is the mean loss of all rows.
+        What predicts the expected loss: "network", "trees" or "mixed"; after a problem "linear" or "constant", if it
+        has a better score. The constant is the mean loss of all rows.
     rejected : tuple of str
         The problems of the quantifiers that were replaced.
     """
@@ -180,8 +191,9 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether a network predicts the expected loss, has no problem, and little of the loss was left out."""
-        return self.quantifier == "network" and not any(self.problems) and self.outlier_share < LARGE_SHARE
+        """Whether the quantifier was not replaced, has no problem, and little of the loss was left out."""
+        replaced = self.quantifier in REPLACEMENTS
+        return not replaced and not any(self.problems) and self.outlier_share < LARGE_SHARE
 
     @property
     def message(self) -> str:
@@ -200,7 +212,7 @@ class Check:
         )
 
     def _failure(self) -> str:
-        if self.quantifier == "network" and not any(self.problems):
+        if self.quantifier not in REPLACEMENTS and not any(self.problems):
             return ""
         reason = next((problem for problem in (*self.rejected, *self.problems) if problem), "")
         whose = "the quantifier" if len(self.problems) == 1 else "the quantifier of an output"
@@ -210,10 +222,9 @@ class Check:
                 "its place: the errors are about equally large everywhere, or the rows are too few to tell."
             )
         failed = f"{whose} failed its check on held-out rows: {reason}."
-        if self.quantifier == "network":
+        if self.quantifier not in REPLACEMENTS:
             return f"{failed} Do not rely on its expected losses there."
-        what = "one constant for all rows" if self.quantifier == "constant" else "a linear one"
-        return f"{failed} It was replaced by {what}."
+        return f"{failed} It was replaced by {REPLACEMENTS[self.quantifier]}."
 
 
 def held_out_losses(parts: Sequence[HeldOutPart], compare: Callable[[HeldOutPart], Floats]) -> HeldOutLosses | None:

@@ -4,8 +4,7 @@ The regressor is there already, of any kind. For each row there is what the quan
 from a regressor that was not trained on it. The joint loss L f(z) + lam g(z) is minimised over the quantifier alone,
 and the expected loss is -lam g'(z) / f'(z), averaged over the members.
 
-Losses are divided by their mean, so that lam is in units of the mean loss and means the same for every loss and unit. A
-loss beyond what the tail of the others makes plausible is learned as the largest plausible one.
+Losses are divided by their mean (`given_losses.py`), so lam is in units of the mean loss.
 """
 
 from collections.abc import Sequence
@@ -18,9 +17,9 @@ from aleator import couplings, engine, objectives
 from aleator.array_types import AnyFloats, Floats, Floats32, Integers, Rows
 from aleator.compiled_functions import mapped
 from aleator.couplings import Coupling
-from aleator.preprocessing import outliers
-from aleator.preprocessing.standardisation import ROWS_PER_BLOCK, Scaling, fit_scaling, weighted_set
+from aleator.preprocessing.standardisation import ROWS_PER_BLOCK, Scaling
 from aleator.training import defaults, strategies
+from aleator.training.given_losses import GivenLosses
 from aleator.training.held_out import HeldOutLosses, held_out_losses
 from aleator.training.history import in_units
 from aleator.training.problem import member_seeds, problem
@@ -71,18 +70,14 @@ class LossNetworkResult:
     history: pd.DataFrame
 
 
-def fit_loss_networks(
-    settings: QuantifierSettings, Z: AnyFloats, L: Floats, weight: Floats, fold: Integers
-) -> LossNetworkResult:
-    """Train on rows Z (n, D) with losses L (n, Q) and weights (n,); rows of one `fold` (n,) are held out together."""
+def fit_loss_networks(settings: QuantifierSettings, given: GivenLosses) -> LossNetworkResult:
+    """Train on given losses; rows of one fold are held out together."""
     coupling = couplings.get(settings.coupling)
     if lam_is_auto(settings):
         settings = replace(settings, lam=defaults.GIVEN_LAM)  # type: ignore[type-var]
-    rows, weight = weighted_set(Z, L, weight)
-    plausible = np.minimum(L, [outliers.plausible_maximum(losses, weight[rows]) for losses in L[rows].T])
-    unit = np.average(plausible[rows], axis=0, weights=weight[rows])
-    in_mean_losses = np.ascontiguousarray(plausible / np.where(unit > 0, unit, 1.0), np.float32)
-    scaling = fit_scaling(Z, plausible, rows, weight, settings.scaling)
+    Z, L, rows, weight, unit = given.Z, given.L, given.rows, given.weight, given.unit
+    in_mean_losses = np.ascontiguousarray(given.in_units(), np.float32)
+    scaling = given.scaling(settings.scaling)
     frame = identity_frame(L.shape[1])
     data = engine.Data(Z, scaling.x_mean, scaling.x_scale, in_mean_losses, weight, frame, scaling.x_clip)
     network = quantifier_network(Z.shape[1], L.shape[1], settings)
@@ -97,7 +92,7 @@ def fit_loss_networks(
         return np.stack([L[part.rows], np.concatenate([fitted.expected_loss(Z[block]) for block in blocks])])
 
     seeds = member_seeds(settings.random_state, settings.n_members)
-    task = problem(settings, network, objectives.given, objectives.joint(coupling), data, rows, fold[rows], seeds)
+    task = problem(settings, network, objectives.given, objectives.joint(coupling), data, rows, given.fold[rows], seeds)
     if settings.epochs is None:
         result = strategies.cross_validated(task, judging_members=1)
     elif settings.rescale:

@@ -101,6 +101,11 @@ class QuantifierSettings(TrainingSettings, Protocol):
     """... of quantifiers that learn given losses."""
 
     @property
+    def quantifier(self) -> str:
+        """The kind: networks, trees, a mixture, or the best of these."""
+        ...
+
+    @property
     def coupling(self) -> str | Coupling:
         """The functions f and g of the joint loss."""
         ...
