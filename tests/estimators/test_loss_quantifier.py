@@ -586,7 +586,7 @@ BAD = {
     "two outputs for one": (lambda: quantify(lambda X: X), r"predicts an array of shape \(600, 2\) where y has 1 output"),
     "NaN predictions": (lambda: quantify(lambda X: np.full(len(X), np.nan)), "the prediction of function for row 0 is nan"),
     "predictions of words": (lambda: quantify(lambda X: ["a"] * len(X)), "the predictions of function are not numbers"),
-    "more folds than rows": (lambda: quantify(X=X[:3], y=y[:3]), "cv=5 must be at least 2 and at most the number of rows: n_samples=3"),
+    "more folds than rows": (lambda: quantify(X=X[:3], y=y[:3], cv=5), "cv=5 must be at least 2 and at most the number of rows: n_samples=3"),
     "one fold": (lambda: quantify(cv=1), "cv=1 must be at least 2"),
     "equal rows": (lambda: quantify(X=np.ones((50, 2)), y=np.ones(50)), "all 50 rows of X and y are equal"),
     "no columns": (lambda: quantify(X=pd.DataFrame(index=range(600))), "X has no columns"),

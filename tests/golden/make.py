@@ -1,6 +1,6 @@
 """Writes files that every later version of aleator must read: run once for a format or a kind that is new.
 
-python tests/golden/make.py 0.1.0
+python tests/golden/make.py 0.1.0 [NAME ...]
 """
 
 import json
@@ -36,6 +36,8 @@ def table(n=150, seed=0):
 
 
 def write(name, model, frame):
+    if len(sys.argv) > 2 and name.partition("-")[2] not in sys.argv[2:]:
+        return
     path = HERE / f"{name}.aleator"
     if path.exists():
         raise SystemExit(f"{path} is there already, and stays as it is.")
@@ -73,6 +75,11 @@ def main(version):
     for regressor in (RandomForestRegressor(3, max_depth=3, random_state=0), HistGradientBoostingRegressor(max_iter=3)):
         model = LossQuantifier(make_pipeline(TableEncoder(), regressor), n_members=2, **small).fit(frame, y)
         write(f"{version}-{type(regressor).__name__}", model, frame)
+    many, target = table(240)
+    many = many[["size"]].assign(square=many["size"] ** 2)
+    for kind in ("trees", "mixed"):
+        model = LossQuantifier(Ridge(), quantifier=kind, loss="absolute", n_members=2, hidden=(4,)).fit(many, target)
+        write(f"{version}-{kind}", model, many)
     csv = HERE / "table.csv"
     frame.assign(y=y).to_csv(csv, index=False)
     fitted = fitting.fit(Request(opened(csv), "y", model="pair"))

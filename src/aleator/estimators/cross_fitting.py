@@ -27,6 +27,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted, has_
 from aleator.array_types import Booleans, Floats, Integers, Rows
 from aleator.preprocessing import splits
 from aleator.preprocessing.validation import regressor_predictions
+from aleator.training import defaults
 
 Fold = tuple[Rows, Rows]  # rows to learn from, rows to predict
 
@@ -79,9 +80,9 @@ def _is_regressor(regressor: Any) -> bool:
 
 def is_given(regressor: Any, cv: Any) -> bool:
     """Whether the regressor is taken as it is."""
-    if isinstance(cv, str) and cv != "prefit":
-        raise ValueError(f"cv must be a number of folds, a splitter, or 'prefit', got {cv!r}.")
-    return isinstance(cv, str) or not hasattr(regressor, "fit") or isinstance(regressor, FrozenEstimator)
+    if isinstance(cv, str) and cv not in ("auto", "prefit"):
+        raise ValueError(f"cv must be a number of folds, a splitter, 'auto' or 'prefit', got {cv!r}.")
+    return cv == "prefit" or not hasattr(regressor, "fit") or isinstance(regressor, FrozenEstimator)
 
 
 def check_fitted(regressor: Any) -> None:
@@ -89,7 +90,7 @@ def check_fitted(regressor: Any) -> None:
         raise NotFittedError(
             f"cv='prefit' takes the estimator as it is, and this {type(regressor).__name__} is not fitted. Fit it "
             "first, on other rows; if it was fitted and then cloned (by a grid search, say), wrap it in "
-            "sklearn.frozen.FrozenEstimator; or let cv=5 fit it."
+            "sklearn.frozen.FrozenEstimator; or leave cv as it is, and it is fitted."
         )
 
 
@@ -155,15 +156,23 @@ def weight_parameter(regressor: Any) -> str:
 # ---------------------------------------------------------------- folds
 
 
+def are_numbered(cv: Any) -> bool:
+    """Whether folds are made here, from a number of them, and not by a splitter."""
+    return (isinstance(cv, str) and cv == "auto") or (isinstance(cv, numbers.Integral) and not isinstance(cv, bool))
+
+
 def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_params: dict[str, Any]) -> list[Fold]:
     """The folds of a splitter, or of a number: then at random, and equal rows are in one fold."""
-    if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
+    if are_numbered(cv):
         present = np.flatnonzero(np.ones(len(y), bool) if weight is None else weight > 0)
         keys = _keys(X, y, present)
         groups = split_params.get("groups")
-        if groups is None:
-            return _random_folds(int(cv), keys, present, seed)
-        return _by_groups(int(cv), splits.group_keys(keys, groups[present]), present, seed)
+        if groups is not None:
+            keys = splits.group_keys(keys, groups[present])
+        n_folds = int(cv) if cv != "auto" else _usual_folds(len(present), len(np.unique(keys)), groups is None)
+        return (
+            _random_folds(n_folds, keys, present, seed) if groups is None else _by_groups(n_folds, keys, present, seed)
+        )
     split = check_cv(cv, y).split(X, y, **split_params)
     made = [(np.asarray(train), np.asarray(test)) for train, test in split]
     if not made:
@@ -175,6 +184,11 @@ def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_param
                 f"row {both[0]} is in both parts of fold {k}: its loss would be that of a row learned from."
             )
     return made
+
+
+def _usual_folds(n_rows: int, n_keys: int, are_rows: bool) -> int:
+    """How many folds "auto" has: of two different rows at least, or of one group."""
+    return min(defaults.n_folds(n_rows), max(2, n_keys // 2) if are_rows else n_keys)
 
 
 def _random_folds(n_folds: int, keys: splits.Keys, present: Rows, seed: int) -> list[Fold]:
@@ -229,6 +243,22 @@ def out_of_fold(
     return OutOfFold(np.concatenate(rows), np.concatenate(fold), np.concatenate(predicted))
 
 
+def without_two_folds(
+    fit: Callable[[Rows], Any], X: Any, split: list[Fold], n_pairs: int, n_outputs: int, tick: Callable[[int], None]
+) -> OutOfFold:
+    """Predictions of the rows of some pairs of folds, by regressors that lack both."""
+    parts = []
+    for first in range(0, 2 * n_pairs, 2):
+        (train, test), (_, partner) = split[first], split[first + 1]
+        both = np.concatenate([test, partner]), np.repeat([first, first + 1], [len(test), len(partner)])
+        model = fit(np.setdiff1d(train, partner))
+        predictions = regressor_predictions(model, _safe_indexing(X, both[0]), len(both[0]), n_outputs)
+        parts.append(OutOfFold(*both, predictions))
+        tick(1)
+    rows, fold, predictions = (np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0]))
+    return OutOfFold(rows, fold, predictions)
+
+
 # ---------------------------------------------------------------- the trap of training rows
 
 
@@ -242,7 +272,7 @@ def warn_if_training_rows(regressor: Any, X: Any, y: Any, predictions: Floats) -
         return
     warnings.warn(
         f"cv='prefit' wants rows the estimator was not trained on, and {why}. Losses on training rows are too small; "
-        "pass held-out rows, or an unfitted estimator with cv=5.",
+        "pass held-out rows, or an unfitted estimator.",
         stacklevel=4,
     )
 

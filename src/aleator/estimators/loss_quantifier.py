@@ -43,7 +43,8 @@ from aleator.preprocessing.validation import (
     weights_of_rows,
 )
 from aleator.training import defaults, progress
-from aleator.training.held_out import HeldOutLosses
+from aleator.training.auto.fold_correction import extrapolated_share
+from aleator.training.held_out import HeldOutLosses, plausible_losses
 from aleator.training.problem import member_seeds, threads
 from aleator.training.quantifier import fit_loss_model
 from aleator.training.settings import Lam, NetworkSettings, Schedule
@@ -75,10 +76,11 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         What learns the losses: neural networks, which see smooth structure, gradient-boosted trees, which see local
         structure, or both, averaged. ``"auto"`` takes what predicts the losses of held-out rows best, from 200 rows on;
         on smaller tables networks. `coupling`, `lam` and the parameters of networks do not concern the trees.
-    cv : int, splitter or "prefit"
-        Number of folds, or a splitter of scikit-learn; with ``fit(groups=...)`` groups stay together. The losses are
-        those of regressors fitted without a fold, so with a few hundred rows take 10 or 20 folds. ``"prefit"`` takes a
-        fitted regressor as it is; `fit` then needs rows that the regressor was not trained on.
+    cv : {"auto", "prefit"}, int or splitter
+        Number of folds, or a splitter of scikit-learn; with ``fit(groups=...)`` groups stay together. ``"auto"`` is 10
+        folds below 4,000 rows, else 5: the losses are those of regressors fitted without a fold, which matters most on
+        small tables. ``"prefit"`` takes a fitted regressor as it is; `fit` then needs rows that the
+        regressor was not trained on.
     n_members : int
         Number of quantifiers with different random seeds; their expected losses are averaged.
     rounds : int
@@ -113,6 +115,10 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
     prediction_range_ : ndarray of shape (2, n_outputs)
         Least and largest plausible prediction, twice as far from the median of y as y reaches. The loss between a
         prediction outside and the range is added to its expected loss. Infinite for a custom loss.
+    fold_share_ : ndarray of shape (n_losses,)
+        Part of the out-of-fold losses that is expected of `estimator_`, which lacks no fold; `loss_scale_` contains it.
+        It is measured by regressors fitted without two folds: half as many as there are folds below 1,000 rows, a
+        quarter below 10,000. With more rows, a splitter or ``cv="prefit"`` nothing is measured, and it is 1.
     check_ : Check
         The model's own check on held-out rows: `passed`, `message`, `groups`. A network that fails is replaced by a
         linear quantifier or by a constant, whichever has the better score; see `check_.quantifier`.
@@ -150,7 +156,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
     coupling: str | Coupling = "sigmoid"
     lam: Lam = "auto"
     quantifier: str = "auto"
-    cv: Any = 5
+    cv: Any = "auto"
     n_members: int = 5
     rounds: int = 1
     encoder: Any = "auto"
@@ -226,7 +232,10 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         counts = None if weight is None or _routing_enabled() else cross_fitting.counts(self.estimator, weight)
         fit_params, split_params = self._routed(None if counts is not None else weight, groups, fit_params)
         folds = cross_fitting.folds(self.cv, X, y, weight, self._seed(), split_params)
-        bar, tick = progress.progress_bar(self.verbose, "fitting the estimator", self.rounds * len(folds) + 1)
+        numbered_folds = self.rescale and cross_fitting.are_numbered(self.cv)
+        n_pairs = defaults.pairs_of_folds(len(folds), n_rows) if numbered_folds else 0
+        n_fits = self.rounds * len(folds) + n_pairs + 1
+        bar, tick = progress.progress_bar(self.verbose, "fitting the estimator", n_fits)
 
         def fit(rows: Rows) -> Any:
             rows = rows if counts is None else np.repeat(rows, counts[rows])
@@ -235,7 +244,10 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         with bar:
             for turn in range(self.rounds):
                 oof = cross_fitting.out_of_fold(fit, X, folds, self.n_outputs_, tick)
-                f = self._quantify(X, y, weight, groups, oof)
+                double = None
+                if n_pairs and turn + 1 == self.rounds:
+                    double = cross_fitting.without_two_folds(fit, X, folds, n_pairs, self.n_outputs_, tick)
+                f = self._quantify(X, y, weight, groups, oof, double)
                 if turn + 1 < self.rounds:
                     name = cross_fitting.weight_parameter(self.estimator)
                     weights = f if counts is not None else own * f
@@ -243,17 +255,18 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
             self.estimator_ = fit(np.arange(n_rows))
             tick(1)
 
-    def _quantify(self, X: Any, y: Floats, weight: Floats | None, groups: Any, oof: OutOfFold) -> Floats:
+    def _quantify(
+        self, X: Any, y: Floats, weight: Floats | None, groups: Any, oof: OutOfFold, double: OutOfFold | None = None
+    ) -> Floats:
         """Train the quantifiers of the losses in `oof`; returns f(z) of each row of X.
 
         A row that was predicted k times enters k times with 1/k of its weight, a row of weight zero not at all.
+        `double` has predictions by regressors that lack one fold more.
         """
         own = np.ones(len(y)) if weight is None else weight
         oof = oof.of(own[oof.rows] > 0)
         self.prediction_range_ = self._plausible_predictions(y, own)
-        loss, seen_y = losses.measured(self.loss), y[oof.rows]
-        realised = realised_losses(loss, seen_y, oof.predictions.reshape(seen_y.shape), self._n_losses())
-        L = realised_losses(loss, seen_y, self._clipped(oof.predictions).reshape(seen_y.shape), self._n_losses())
+        realised, L = self._losses_of(oof, oof.predictions, y), self._losses_of(oof, self._clipped(oof.predictions), y)
         fold = cross_fitting.held_out_together(oof, X, y, groups, self._seed())
         seen = _safe_indexing(X, oof.rows)
         encoder = self._encoder()
@@ -263,7 +276,8 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         trained = fit_loss_model(self, Z, L, own[oof.rows] / oof.times(), fold)
         self.quantifiers_, self.n_epochs_, self.history_ = trained.model, trained.epochs, trained.history
         held_out = trained.held_out and replace(trained.held_out, side=side[trained.held_out.rows])
-        self._set_correction(held_out if self.rescale else None, self._n_losses())
+        self.fold_share_ = np.ones(self._n_losses()) if double is None else self._fold_share(oof, double, y, own)
+        self._set_correction(held_out if self.rescale else None, self._n_losses(), self.fold_share_)
         if hasattr(self, "check_"):
             if self.check_.quantifier != "constant":
                 rejected = trained.rejected or self.check_.rejected
@@ -271,9 +285,29 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
             self.check_ = replace(self.check_, outliers=tuple(int(oof.rows[row]) for row in self.check_.outliers))
         if held_out is not None:
             implausible = self._implausible_loss(oof.predictions[held_out.rows])
-            self._set_scores(replace(held_out, realised=realised[held_out.rows]), implausible)
+            self._set_scores(replace(held_out, realised=self.fold_share_ * realised[held_out.rows]), implausible)
         self.out_of_fold_ = self._out_of_fold(oof, realised, held_out)
         return oof.mean_by_row(trained.model.weights(Z).mean(axis=1), len(y))
+
+    def _losses_of(self, oof: OutOfFold, predictions: Floats, y: Floats) -> Floats:
+        """The losses (k, Q) of predictions of rows of y."""
+        seen_y = y[oof.rows]
+        return realised_losses(losses.measured(self.loss), seen_y, predictions.reshape(seen_y.shape), self._n_losses())
+
+    def _fold_share(self, oof: OutOfFold, double: OutOfFold, y: Floats, weight: Floats) -> Floats:
+        """What is left (Q,) of the losses of regressors that lack a fold for one that lacks none.
+
+        The same rows were predicted by regressors that lack two folds. What the second fold cost tells about the first
+        (`training/auto/fold_correction.py`).
+        """
+        double = double.of(weight[double.rows] > 0)
+        single = oof.of(np.isin(oof.rows, double.rows))
+
+        def means(part: OutOfFold) -> Floats:
+            L, own = self._losses_of(part, self._clipped(part.predictions), y), weight[part.rows]
+            return np.array([np.average(plausible_losses(each, own), weights=own) for each in L.T])
+
+        return extrapolated_share(means(single), means(double), int(oof.fold.max()) + 1)
 
     def _encoder(self) -> Any:
         """The encoder for the quantifier: "auto" is a `TableEncoder`, which leaves plain numbers as they are."""
@@ -290,7 +324,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         columns_of = numbered("prediction", oof.predictions) | numbered("loss", L)
         table = pd.DataFrame({"row": oof.rows, "fold": oof.fold} | columns_of)
         if held_out is not None:
-            expected_loss = self._correction().within_limits(self.loss_scale_ * held_out.predicted)
+            expected_loss = self._correction().within_limits(self.loss_scale_ * held_out.predicted) / self.fold_share_
             expected_loss = expected_loss + self._implausible_loss(oof.predictions[held_out.rows])
             expected = pd.DataFrame(numbered("expected_loss", expected_loss))
             table = table.iloc[held_out.rows].reset_index(drop=True).join(expected)
@@ -333,7 +367,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
             return fit_params | weights, by_groups
         weights = {} if weight is None else {"sample_weight": weight}
         routed = process_routing(self, "fit", **weights, **by_groups, **fit_params)
-        to_splitter = by_groups if isinstance(self.cv, numbers.Integral) else routed.splitter.split
+        to_splitter = by_groups if cross_fitting.are_numbered(self.cv) else routed.splitter.split
         return dict(routed.estimator.fit), dict(to_splitter)
 
     def get_metadata_routing(self) -> MetadataRouter:

@@ -200,6 +200,7 @@ QUANTIFIER = EVERY.extended(
         "prediction_range_": _floats(
             2, "outputs", infinite=True, rising=0, optional=True, about="range of plausible predictions"
         ),
+        "fold_share_": _floats("losses", low=0, high=1, optional=True, about="part of the losses left with all folds"),
         "out_of_fold": _floats("held-out rows", "columns", nan=True, infinite=True, about="`out_of_fold_`"),
         "probes": _floats(
             3,

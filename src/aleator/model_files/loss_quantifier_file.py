@@ -48,7 +48,7 @@ def pack_given(model: Any) -> tuple[Facts, Arrays]:
         arrays |= {"params": networks.params, "lams": networks.lams, "reach": networks.xi_ranges}
     arrays |= {"unit": quantifiers.unit, "n_epochs_": model.n_epochs_}
     arrays |= pack_scaling(quantifiers.scaling)
-    arrays["prediction_range_"] = model.prediction_range_
+    arrays |= {"prediction_range_": model.prediction_range_, "fold_share_": model.fold_share_}
     arrays["out_of_fold"] = model.out_of_fold_.to_numpy(np.float64)
     facts |= {
         "n_features": getattr(model, "n_features_in_", None),
@@ -101,6 +101,7 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
         trees = _unpack_trees(facts.get("trees"), within("trees", arrays), arrays["unit"], D)
     model.quantifiers_ = LossModel(scaling, arrays["unit"], networks, trees, share)
     model.n_epochs_ = arrays["n_epochs_"]
+    model.fold_share_ = arrays.get("fold_share_", np.ones(Q))  # not in earlier files
     endless = np.tile([[-np.inf], [np.inf]], model.n_outputs_)
     model.prediction_range_ = arrays.get("prediction_range_", endless)  # not in earlier files
     if not (np.isfinite(model.prediction_range_).all() or np.array_equal(model.prediction_range_, endless)):

@@ -26,6 +26,7 @@ from aleator.tabular.io import Schema, Source, infer
 from aleator.tabular.model_warnings import checked, refuse_unreliable, warnings_of, without_target
 from aleator.tabular.table_model import TableModel, fingerprints
 from aleator.tabular.unseen_values import seen_in
+from aleator.training import defaults
 
 Floats = NDArray[np.float64]
 Say = Callable[[str], None]
@@ -177,7 +178,7 @@ def fit(request: Request, say: Say = lambda text: None) -> Fitted:
     else:
         compared, name = None, request.model
         say(f"fitting {name}")
-        estimator = _fitted(candidate(name, request, len(X)), X, y, groups)
+        estimator = _fitted(candidate(name, request), X, y, groups)
     some = np.random.default_rng(request.seed).permutation(len(X))[:SEEN_AT_MOST]
     card = {
         "data": request.source.path.name,
@@ -295,7 +296,7 @@ def _check_target(request: Request, y: "pd.Series[float]") -> None:
 # ---------------------------------------------------------------- models
 
 
-def candidate(name: str, request: Request, n_rows: int) -> Any:
+def candidate(name: str, request: Request) -> Any:
     """An unfitted model, by its name."""
     if name not in MODELS:
         raise ValueError(f"unknown model {name!r}{suggestion(name, [*MODELS, 'auto'])}")
@@ -307,9 +308,7 @@ def candidate(name: str, request: Request, n_rows: int) -> Any:
     if name == "ensemble":
         return PairEnsemble(**given, encoder=TableEncoder())
     regressor = _boosting(request) if name == "boosting" else _forest(request)
-    # out-of-fold losses are those of a regressor with fewer rows, so small tables get more folds
-    folds = 20 if n_rows < 500 else 10 if n_rows < 2000 else splits.FOLDS
-    return LossQuantifier(make_pipeline(TableEncoder(), regressor), cv=min(folds, n_rows // 2), **given)
+    return LossQuantifier(make_pipeline(TableEncoder(), regressor), **given)
 
 
 def _boosting(request: Request) -> Any:
@@ -328,8 +327,6 @@ def _forest(request: Request) -> Any:
 
 
 def _fitted(estimator: Any, X: pd.DataFrame, y: Floats, groups: Any) -> Any:
-    if groups is not None and isinstance(estimator, LossQuantifier):
-        estimator.set_params(cv=min(estimator.cv, len(np.unique(groups))))
     estimator = estimator.fit(X, y) if groups is None else estimator.fit(X, y, groups=groups)
     if len(estimator.scores_) < FEWEST_DISTINCT:
         raise ValueError(f"the table has only {len(estimator.scores_)} different rows; {FEWEST_DISTINCT} are needed.")
@@ -347,11 +344,11 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
     models, rows = {}, {}
     for name in names:
         say(f"comparing {', '.join(names)}: fitting {name}")
-        model = candidate(name, request, len(X))
+        model = candidate(name, request)
         if isinstance(model, LossQuantifier):
-            model.set_params(
-                cv=min(model.cv, splits.FOLDS)
-            )  # as many as the ensemble has, so that all models learn from equally many rows
+            # as many folds as the ensemble has, so that all models learn from equally many rows
+            n_different = len(X) // 2 if groups is None else len(np.unique(groups))
+            model.set_params(cv=min(splits.FOLDS, n_different))
         models[name] = _fitted(model, X, y, groups)
         judged = models[name].out_of_fold_
         curve = metrics.rejection_curve(judged["loss"], 0.0 * judged["loss"], judged["expected_loss"], "mae")
@@ -359,8 +356,8 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
         rows[name] = {"error": float(curve[0]), "rejection_auc": metrics.area(curve)}
     table = pd.DataFrame.from_dict(rows, orient="index").sort_values("rejection_auc", kind="stable")
     best = str(table.index[0])
-    again = candidate(best, request, len(X))
-    if isinstance(again, LossQuantifier) and again.cv > splits.FOLDS:
+    again = candidate(best, request)
+    if isinstance(again, LossQuantifier) and defaults.n_folds(len(X)) > splits.FOLDS:
         say(f"fitting {best} with more folds")
         return table, _fitted(again, X, y, groups)
     return table, models[best]

@@ -46,10 +46,27 @@ PARTNER_FOLDS = 1  # folds on either side of each fold that are held out togethe
 BEYOND = 10.0  # the expected loss of a new row is at most so many times that of any training row, or at least a tenth
 MIN_LOSS_SHARE = 0.5  # of the loss on held-out rows, expected of members that know all rows, at the least
 
+# Cross-fitting of any regressor.
+MANY_FOLDS = 10  # on tables of fewer than
+MANY_FOLDS_ROWS = 4_000  # rows;
+FEW_FOLDS = 5  # on others
+PAIRS_OF_FOLDS = {1_000: 1 / 2, 10_000: 1 / 4}  # below so many rows, over the number of folds: held out together
+
 # Quantifiers that learn given losses, in units of their mean.
 GIVEN_LAM = 0.1
 GIVEN_RATE = 5e-3
 GIVEN_L2 = 1.0
+
+
+def n_folds(n_rows: int) -> int:
+    """How many folds cross-fitting has: more on small tables, where the rows of a fold are missed most."""
+    return MANY_FOLDS if n_rows < MANY_FOLDS_ROWS else FEW_FOLDS
+
+
+def pairs_of_folds(n_folds: int, n_rows: int) -> int:
+    """How many pairs of folds are held out together; none on large tables, where a fold is worth next to nothing."""
+    share = next((share for rows, share in PAIRS_OF_FOLDS.items() if n_rows < rows), 0.0)
+    return math.ceil(share * (n_folds - 1)) if n_folds > 2 else 0
 
 
 def learning_rate(settings: TrainingSettings) -> Schedule:
