@@ -90,7 +90,8 @@ def test_mean_coverage_over_200_calibration_splits(model_of_two_regions):
         order = np.random.default_rng(split).permutation(3000)
         cal, test = order[:500], order[500:]
         model_of_two_regions.conformalize(X[cal], y[cal])
-        covered.append([coverage(y[test], *model_of_two_regions.predict_interval(X[test], c)) for c in wanted])
+        known = model_of_two_regions.predict_uncertainty(X[test])
+        covered.append([coverage(y[test], *model_of_two_regions.interval_of(known, c)) for c in wanted])
     np.testing.assert_allclose(np.mean(covered, axis=0), wanted, atol=0.01)
 
 

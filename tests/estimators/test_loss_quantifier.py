@@ -592,7 +592,7 @@ BAD = {
     "no columns": (lambda: quantify(X=pd.DataFrame(index=range(600))), "X has no columns"),
     "no loss": (lambda: quantify(loss=None), "a name, a Loss, or a function"),
     "a cost of single numbers": (lambda: quantify(loss=lambda y, p: 1.0 if y > p else 2.0), "loss 'own' fails on arrays of 120 targets|fails on arrays of 600"),
-    "unknown cv": (lambda: quantify(cv="five"), "cv must be a number of folds, a splitter, or 'prefit', got 'five'"),
+    "unknown cv": (lambda: quantify(cv="five"), "cv must be a number of folds, a splitter, 'auto' or 'prefit', got 'five'"),
     "overlapping folds": (lambda: quantify(cv=[(np.arange(600), np.arange(20))]), "row 0 is in both parts of fold 0"),
     "prefit, and a fit parameter": (lambda: LossQuantifier(lambda X: X[:, 0]).fit(X, y, tag=1), "the fit parameter 'tag' asks to fit the estimator"),
     "prefit, and rounds": (lambda: quantify(lambda X: X[:, 0], rounds=2), "rounds > 1 asks to fit the estimator"),

@@ -79,10 +79,11 @@ def test_the_number_of_trees_has_the_least_joint_loss():
     joint = [
         sum(weight[i] * (L[i, q] / e[i, q] + np.log(e[i, q])) for i in range(3) for q in range(2)) for e in expected
     ]
-    n_trees, held_out = loss_trees._best_length(
+    n_trees, held_out, found = loss_trees._best_length(
         given, [(np.array([0, 1]), expected[:, :2]), (np.array([2]), expected[:, 2:])]
     )
     assert n_trees == np.argmin(joint) + 1
+    assert_allclose(found, np.array(joint) / 12)
     assert_array_equal(held_out.predicted, expected[np.argmin(joint)])
 
 

@@ -123,9 +123,10 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         The model's own check on held-out rows: `passed`, `message`, `groups`. A network that fails is replaced by a
         linear quantifier or by a constant, whichever has the better score; see `check_.quantifier`.
     n_epochs_ : ndarray of int
-        Epochs of each quantifier.
+        Epochs of each network; 0 if there are trees only.
     history_ : DataFrame
-        Losses by member and epoch, in the units of the loss.
+        Losses of the networks by member and epoch, in the units of the loss. With trees only, their joint loss on
+        held-out rows by the number of trees.
 
     See Also
     --------

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import ThreadpoolController
 
@@ -46,11 +47,12 @@ class LossTrees:
 
 @dataclass(frozen=True)
 class LossTreesResult:
-    """Trained members, their losses on held-out rows, and the number of trees of each boosting."""
+    """Trained members, their losses on held-out rows, the number of trees of each boosting, and how it was found."""
 
     trees: LossTrees
     held_out: HeldOutLosses | None
     n_trees: int
+    history: pd.DataFrame
 
 
 def fit_loss_trees(settings: QuantifierSettings, given: GivenLosses) -> LossTreesResult:
@@ -77,14 +79,15 @@ def fit_loss_trees(settings: QuantifierSettings, given: GivenLosses) -> LossTree
         return rows, np.stack([np.stack(list(each.staged_predict(given.Z[rows]))) for each in boostings], axis=-1)
 
     with bar, ThreadPoolExecutor(n_threads) as pool:
-        held_out, n_trees = None, defaults.TREES[0]
+        held_out, n_trees, joint = None, defaults.TREES[0], np.empty(0)
         for most in defaults.TREES if len(folds) > 1 else ():
             parts = list(pool.map(without_fold, folds, [most] * len(folds)))
-            n_trees, held_out = _best_length(given, parts)
+            n_trees, held_out, joint = _best_length(given, parts)
             if n_trees < defaults.TREES_LEFT * most:
                 break
         members = tuple(pool.map(lambda seed: fitted(given.rows, seed, n_trees), seeds))
-    return LossTreesResult(LossTrees(members, given.unit), held_out, n_trees)
+    history = pd.DataFrame({"member": 0, "epoch": np.arange(len(joint)) + 1, "cv_joint_loss": joint})
+    return LossTreesResult(LossTrees(members, given.unit), held_out, n_trees, history)
 
 
 def _boosting(seed: int, n_trees: int, of_a_leaf: int) -> Boosting:
@@ -117,11 +120,11 @@ def _repeated(rows: Rows, weight: Floats) -> tuple[Rows, Floats | None]:
     return np.repeat(rows, whole.astype(np.int64)), None
 
 
-def _best_length(given: GivenLosses, parts: list[tuple[Rows, Floats]]) -> tuple[int, HeldOutLosses]:
-    """The number of trees with the least joint loss on held-out rows, and what so many trees expect there."""
+def _best_length(given: GivenLosses, parts: list[tuple[Rows, Floats]]) -> tuple[int, HeldOutLosses, Floats]:
+    """The number of trees with the least joint loss on held-out rows, what so many expect there, and the losses."""
     rows = np.concatenate([rows for rows, _ in parts])
     expected = np.concatenate([staged for _, staged in parts], axis=1)  # (T, n, Q)
-    weight, L = given.weight[rows], given.in_units()[rows]
-    joint = [float(weight @ (L / each + np.log(each)).mean(axis=1)) for each in expected]
+    weight, L = given.weight[rows] / given.weight[rows].sum(), given.in_units()[rows]
+    joint = np.array([float(weight @ (L / each + np.log(each)).mean(axis=1)) for each in expected])
     best = int(np.argmin(joint))
-    return best + 1, HeldOutLosses(rows, given.L[rows], given.unit * expected[best], weight)
+    return best + 1, HeldOutLosses(rows, given.L[rows], given.unit * expected[best], given.weight[rows]), joint

@@ -141,7 +141,7 @@ def _with_share(
         share,
     )
     epochs = np.zeros(settings.n_members, np.int64) if networks is None else networks.epochs
-    history = pd.DataFrame({"member": [], "epoch": []}) if networks is None else networks.history
+    history = (networks or trees).history  # type: ignore[union-attr]
     return LossModelResult(model, _held_out(networks, trees, share), epochs, history)
 
 
