@@ -71,20 +71,43 @@ def test_held_out_losses_are_expected_by_trees_that_have_not_seen_them():
     assert_array_equal(found.held_out.realised, L[found.held_out.rows])
 
 
-def test_the_number_of_trees_has_the_least_joint_loss():
-    """Two losses, three rows and four lengths, counted by hand."""
+def test_the_joint_loss_after_each_tree():
+    """Two losses, three rows and four lengths, summed by hand."""
     expected = np.exp(np.random.default_rng(0).normal(size=(4, 3, 2)))
     L, weight = np.array([[1.0, 2.0], [3.0, 0.0], [0.5, 5.0]]), np.array([1.0, 2.0, 3.0])
     given = SimpleNamespace(weight=weight, L=L, unit=np.ones(2), in_units=lambda: L)
     joint = [
         sum(weight[i] * (L[i, q] / e[i, q] + np.log(e[i, q])) for i in range(3) for q in range(2)) for e in expected
     ]
-    n_trees, held_out, found = loss_trees._best_length(
-        given, [(np.array([0, 1]), expected[:, :2]), (np.array([2]), expected[:, 2:])]
-    )
-    assert n_trees == np.argmin(joint) + 1
-    assert_allclose(found, np.array(joint) / 12)
-    assert_array_equal(held_out.predicted, expected[np.argmin(joint)])
+    parts = [SimpleNamespace(judged=np.array(rows), expected=expected[:, rows]) for rows in ([0, 1], [2])]
+    assert_allclose(loss_trees._joint_losses(given, parts), np.array(joint) / 12)
+
+
+def test_the_number_of_trees_is_that_of_the_least():
+    Z, _, L = table()
+    found = trained(Z, L)
+    assert found.n_trees == found.history["cv_joint_loss"].argmin() + 1
+    assert len(found.history) in defaults.TREES
+
+
+@pytest.mark.parametrize(("n", "most", "step"), [(10, 20, 1), (39, 20, 1), (40, 20, 2), (95, 20, 4)])
+def test_rows_are_thinned_evenly(n, most, step):
+    rows = np.arange(100, 100 + n)
+    assert_array_equal(loss_trees._thinned(rows, most), rows[::step])
+    every = np.sort(np.concatenate([loss_trees._thinned(rows, most, k) for k in range(step)]))
+    assert_array_equal(every, rows)
+
+
+def test_large_tables_are_learned_from_a_part_and_predicted_whole(monkeypatch):
+    Z, _, L = table(2000)
+    whole = trained(Z, L)
+    for name, rows in (("TREE_SEARCH_ROWS", 400), ("TREE_JUDGED_ROWS", 100), ("TREE_MEMBER_ROWS", 500)):
+        monkeypatch.setattr(defaults, name, rows)
+    found = trained(Z, L, n_jobs=2)
+    assert_array_equal(np.sort(found.held_out.rows), np.arange(2000))
+    assert_array_equal(found.trees.expected_loss(Z), trained(Z, L).trees.expected_loss(Z))
+    alike = np.corrcoef(np.log(found.trees.expected_loss(Z)[:, 0]), np.log(whole.trees.expected_loss(Z)[:, 0]))[0, 1]
+    assert alike > 0.8
 
 
 def test_losses_that_span_fifteen_decades_do_not_throw_them_off():

@@ -12,8 +12,11 @@ Newton's step for the value of a leaf is (L / e - 1) / (L / e). It is far too lo
 expected, so losses count at least as `TREE_LEAST_LOSS`, and leaves have a penalty.
 """
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,35 +62,96 @@ def fit_loss_trees(settings: QuantifierSettings, given: GivenLosses) -> LossTree
     """Train on given losses; the number of trees is that with the least joint loss on folds held out in turn."""
     seeds = [seed % 2**32 for seed in member_seeds(settings.random_state, settings.n_members)]
     folds = np.unique(given.fold[given.rows])
-    control = ThreadpoolController()
-    losses, n_threads = np.maximum(given.in_units(), defaults.TREE_LEAST_LOSS), threads(settings.n_jobs)
+    training = _Training(given, threads(settings.n_jobs), ThreadpoolController())
     bar, tick = progress.progress_bar(settings.verbose, "choosing the number of trees", len(folds) + len(seeds))
+    held_out, n_trees, joint = None, defaults.TREES[0], np.empty(0)
 
-    of_a_leaf = int(np.clip(defaults.TREE_SHARE_OF_A_LEAF * len(given.rows), *defaults.TREE_ROWS_OF_A_LEAF))
-
-    def fitted(rows: Rows, seed: int, n_trees: int) -> tuple[Boosting, ...]:
-        chosen, weight = _repeated(rows, given.weight[rows])
-        with control.limit(limits=1, user_api="openmp"):  # more threads would add up numbers in another order
-            found = tuple(_boosting(seed, n_trees, of_a_leaf).fit(given.Z[chosen], L, weight) for L in losses[chosen].T)
+    def member(k: int) -> tuple[Boosting, ...]:
         tick(1)
-        return found
+        return training.fitted(_thinned(given.rows, defaults.TREE_MEMBER_ROWS, k), seeds[k], n_trees)
 
-    def without_fold(fold: int, n_trees: int) -> tuple[Rows, Floats]:
-        """The rows of a fold, and what boostings that have not seen it expect of them after each tree (T, n, Q)."""
-        out = given.fold[given.rows] == fold
-        boostings, rows = fitted(given.rows[~out], seeds[0], n_trees), given.rows[out]
-        return rows, np.stack([np.stack(list(each.staged_predict(given.Z[rows]))) for each in boostings], axis=-1)
-
-    with bar, ThreadPoolExecutor(n_threads) as pool:
-        held_out, n_trees, joint = None, defaults.TREES[0], np.empty(0)
+    with bar:
         for most in defaults.TREES if len(folds) > 1 else ():
-            parts = list(pool.map(without_fold, folds, [most] * len(folds)))
-            n_trees, held_out, joint = _best_length(given, parts)
+            searched = training.each(partial(_without_fold, training, seeds[0], most), folds)
+            tick(len(folds))
+            joint = _joint_losses(given, searched)
+            n_trees = int(np.argmin(joint)) + 1
             if n_trees < defaults.TREES_LEFT * most:
                 break
-        members = tuple(pool.map(lambda seed: fitted(given.rows, seed, n_trees), seeds))
+        if len(folds) > 1:
+            parts = training.each(lambda part: part.expected_losses(given.Z, n_trees), searched)
+            rows = np.concatenate([part.rows for part in searched])
+            held_out = HeldOutLosses(rows, given.L[rows], given.unit * np.concatenate(parts), given.weight[rows])
+        members = tuple(training.each(member, range(len(seeds))))
     history = pd.DataFrame({"member": 0, "epoch": np.arange(len(joint)) + 1, "cv_joint_loss": joint})
     return LossTreesResult(LossTrees(members, given.unit), held_out, n_trees, history)
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Fits boostings to given losses, several at a time, each on one thread."""
+
+    given: GivenLosses
+    threads: int
+    openmp: ThreadpoolController
+
+    def each(self, work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        """The results of some work; more threads within it would add up numbers in another order."""
+
+        def on_one_thread(item: Any) -> Any:
+            with self.openmp.limit(limits=1, user_api="openmp"):
+                return work(item)
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            return list(pool.map(on_one_thread, items))
+
+    def fitted(self, rows: Rows, seed: int, n_trees: int) -> tuple[Boosting, ...]:
+        """A boosting for each loss."""
+        least = int(np.clip(defaults.TREE_SHARE_OF_A_LEAF * len(self.given.rows), *defaults.TREE_ROWS_OF_A_LEAF))
+        chosen, weight = _repeated(rows, self.given.weight[rows])
+        losses = np.maximum(self.given.in_units()[chosen], defaults.TREE_LEAST_LOSS)
+        return tuple(_boosting(seed, n_trees, least).fit(self.given.Z[chosen], L, weight) for L in losses.T)
+
+
+@dataclass(frozen=True)
+class _HeldOutFold:
+    """The rows of a fold, and boostings that have not seen it.
+
+    `expected` (T, j, Q) is what they expect after each tree, in units, of the rows `judged` (j,).
+    """
+
+    rows: Rows
+    boostings: tuple[Boosting, ...]
+    judged: Rows
+    expected: Floats
+
+    def expected_losses(self, Z: AnyFloats, n_trees: int) -> Floats:
+        """What so many trees expect of all rows (n, Q), in units."""
+        after = [next(islice(each.staged_predict(Z[self.rows]), n_trees - 1, None)) for each in self.boostings]
+        return np.column_stack(after)
+
+
+def _without_fold(training: _Training, seed: int, n_trees: int, fold: int) -> _HeldOutFold:
+    given = training.given
+    out = given.fold[given.rows] == fold
+    boostings = training.fitted(_thinned(given.rows[~out], defaults.TREE_SEARCH_ROWS), seed, n_trees)
+    rows, judged = given.rows[out], _thinned(given.rows[out], defaults.TREE_JUDGED_ROWS)
+    expected = np.stack([np.stack(list(each.staged_predict(given.Z[judged]))) for each in boostings], axis=-1)
+    return _HeldOutFold(rows, boostings, judged, expected)
+
+
+def _thinned(rows: Rows, most: int, first: int = 0) -> Rows:
+    """At least so many rows, evenly spaced in their order; all if there are not twice as many."""
+    step = max(1, len(rows) // most)
+    return rows[first % step :: step]
+
+
+def _joint_losses(given: GivenLosses, searched: list[_HeldOutFold]) -> Floats:
+    """The mean joint loss of held-out rows after each tree."""
+    rows = np.concatenate([part.judged for part in searched])
+    expected = np.concatenate([part.expected for part in searched], axis=1)  # (T, n, Q)
+    weight, L = given.weight[rows] / given.weight[rows].sum(), given.in_units()[rows]
+    return np.array([float(weight @ (L / each + np.log(each)).mean(axis=1)) for each in expected])
 
 
 def _boosting(seed: int, n_trees: int, of_a_leaf: int) -> Boosting:
@@ -118,13 +182,3 @@ def _repeated(rows: Rows, weight: Floats) -> tuple[Rows, Floats | None]:
     if np.abs(times - whole).max() > 1e-9 * whole.max() or whole.sum() > defaults.TREE_COPIES * len(rows):
         return rows, weight
     return np.repeat(rows, whole.astype(np.int64)), None
-
-
-def _best_length(given: GivenLosses, parts: list[tuple[Rows, Floats]]) -> tuple[int, HeldOutLosses, Floats]:
-    """The number of trees with the least joint loss on held-out rows, what so many expect there, and the losses."""
-    rows = np.concatenate([rows for rows, _ in parts])
-    expected = np.concatenate([staged for _, staged in parts], axis=1)  # (T, n, Q)
-    weight, L = given.weight[rows] / given.weight[rows].sum(), given.in_units()[rows]
-    joint = np.array([float(weight @ (L / each + np.log(each)).mean(axis=1)) for each in expected])
-    best = int(np.argmin(joint))
-    return best + 1, HeldOutLosses(rows, given.L[rows], given.unit * expected[best], given.weight[rows]), joint
