@@ -132,3 +132,41 @@ def test_out_of_fold_losses_are_expected_with_a_fold_missing_and_files_keep_the_
     read = aleator.load(tmp_path / "m.aleator")
     assert read.fold_share_ == model.fold_share_
     np.testing.assert_array_equal(read.predict_loss(X), model.predict_loss(X))
+
+
+@pytest.mark.parametrize(("n", "settings"), [(8, {}), (9, {}), (8, {"cv": 4}), (12, {"cv": 3})])
+def test_a_regressor_that_needs_more_rows_is_not_corrected(n, settings):
+    """Five neighbours can be found without one fold, and not without two."""
+    X, y = table(n)
+    model = LossQuantifier(KNeighborsRegressor(5), **FAST | settings).fit(X, y)
+    assert model.fold_share_.tolist() == [1.0]
+
+
+def test_folds_as_an_array():
+    X, y = table(100)
+    halves = np.arange(50), np.arange(50, 100)
+    cv = np.array([halves, halves[::-1]])
+    model = LossQuantifier(LinearRegression(), cv=cv, **FAST).fit(X, y)
+    assert sorted(model.out_of_fold_["row"]) == list(range(100))
+
+
+def test_the_number_of_folds_follows_from_different_rows_with_weight():
+    X, y = table(2500)
+    counted = {
+        "twice": LossQuantifier(Learner(), loss=prediction_as_loss, **FAST).fit(np.repeat(X, 2, 0), np.repeat(y, 2)),
+        "weight 2": LossQuantifier(Learner(), loss=prediction_as_loss, **FAST).fit(
+            X, y, sample_weight=2 * np.ones(2500)
+        ),
+    }
+    assert {name: model.out_of_fold_["fold"].nunique() for name, model in counted.items()} == dict.fromkeys(counted, 10)
+    X, y = table(1300)
+    Learner.fits.clear()
+    weight = np.r_[np.ones(900), np.zeros(400)]
+    LossQuantifier(Learner(), loss=prediction_as_loss, **FAST).fit(X, y, sample_weight=weight)
+    assert len(Learner.fits) == 16
+
+
+def test_one_group_is_no_cross_validation():
+    X, y = table(100)
+    with pytest.raises(ValueError, match="groups must hold at least two different values"):
+        LossQuantifier(LinearRegression(), **FAST).fit(X, y, groups=np.zeros(100))

@@ -174,3 +174,9 @@ def test_a_prediction_far_beyond_all_targets_in_torch(per_output):
     said = quantifier.predict(far)
     np.testing.assert_allclose(expected, said.expected_loss, rtol=1e-5)
     assert (expected[0] > 1e4 * expected[1]).all()
+
+
+def test_quantifiers_of_a_module_are_networks():
+    with pytest.raises(ValueError, match="made of networks: quantifier='trees'"):
+        Quantifier(nn.Linear(1, 1), quantifier="trees")
+    assert Quantifier(nn.Linear(1, 1), quantifier="network").settings["quantifier"] == "network"

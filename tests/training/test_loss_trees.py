@@ -63,10 +63,10 @@ def test_held_out_losses_are_expected_by_trees_that_have_not_seen_them():
     seed = loss_trees.member_seeds(0, 1)[0] % 2**32
     for k in range(3):
         others = given.rows[given.fold[given.rows] != k]
-        boosting = loss_trees._boosting(seed, found.n_trees, 6).fit(Z[others], losses[others])
+        model = loss_trees._model(seed, found.n_trees, 6).fit(Z[others], losses[others])
         rows = np.flatnonzero(fold == k)
         place = np.argsort(found.held_out.rows)[rows]
-        assert_allclose(found.held_out.predicted[place, 0], given.unit[0] * boosting.predict(Z[rows]), rtol=1e-12)
+        assert_allclose(found.held_out.predicted[place, 0], given.unit[0] * model.predict(Z[rows]), rtol=1e-12)
     assert_array_equal(np.sort(found.held_out.rows), np.arange(300))
     assert_array_equal(found.held_out.realised, L[found.held_out.rows])
 

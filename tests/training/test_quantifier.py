@@ -1,6 +1,7 @@
 """Networks, trees or a mixture: which is chosen, what it expects, what becomes of failures, and files."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -100,6 +101,7 @@ def test_small_tables_linear_ones_and_those_without_held_out_rows_have_networks(
     assert LossQuantifier(Ridge(), hidden=(), **FAST).fit(X, y).quantifiers_.kind == "linear"
     trees = LossQuantifier(Ridge(), quantifier="trees", epochs=3, rescale=False, **FAST).fit(X, y)
     assert trees.quantifiers_.kind == "trees"
+    assert not hasattr(trees, "scores_")
     assert trees.n_epochs_.tolist() == [0, 0]
 
 
@@ -178,9 +180,12 @@ def huge(values):
         (lambda facts, arrays: facts.update(tree_share=2.0), "tree_share must lie between 0 and 1"),
         (lambda facts, arrays: facts.update(tree_share=0.5) or arrays.pop("params"), "the array params is missing"),
         (lambda facts, arrays: facts.pop("trees"), "trees are not described"),
-        (lambda facts, arrays: facts.update(trees=[]), "trees are not described"),
+        (lambda facts, arrays: facts.update(trees=[]), "trees of 0 members, of 2"),
+        (lambda facts, arrays: facts.update(tree_share=0), "it has trees, and their share is 0"),
+        (lambda facts, arrays: facts.update(tree_share=1), "it has networks, and the share of the trees is 1"),
+        (lambda facts, arrays: arrays.update(unit=1e303 * arrays["unit"]), "could expect an infinite loss"),
         (lambda facts, arrays: facts.update(trees=[[], []]), "each member needs trees for each loss"),
-        (lambda facts, arrays: facts["trees"].pop(), "belongs to no tree"),
+        (lambda facts, arrays: facts["trees"].pop(), "trees of 1 members, of 2"),
         (lambda facts, arrays: stage(facts)["params"].update(loss="squared_error"), "of the gamma deviance"),
         (lambda facts, arrays: stage(facts).update(type="Ridge"), "corrupt model file"),
         (changed("value", huge), "could expect an infinite loss"),
@@ -204,3 +209,17 @@ def test_a_kind_that_is_unknown():
     X, y, _ = table(50)
     with pytest.raises(ValueError, match="unknown quantifier 'tree': did you mean 'trees'"):
         LossQuantifier(Ridge(), quantifier="tree").fit(X, y)
+
+
+def test_earlier_files_have_networks():
+    golden = Path(__file__).parents[1] / "golden"
+    assert aleator.load(golden / "0.1.0-LossQuantifier.aleator").quantifier == "network"
+    assert aleator.load(golden / "0.1.0-trees.aleator").quantifier == "trees"
+
+
+def test_absurd_expectations_are_no_reason_to_stop():
+    """Losses that are infinite times what was expected: the check cannot tell how far, and says that they are far."""
+    L = np.where(np.arange(60) % 2, 1e10, 0.0)
+    held = HeldOutLosses(np.arange(60), L[:, None], np.where(L > 0, 1e-300, 1.0)[:, None], np.ones(60))
+    with np.errstate(all="ignore"):
+        assert held.check().groups["realised_loss"].max() > 0

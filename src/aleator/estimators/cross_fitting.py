@@ -82,7 +82,11 @@ def is_given(regressor: Any, cv: Any) -> bool:
     """Whether the regressor is taken as it is."""
     if isinstance(cv, str) and cv not in ("auto", "prefit"):
         raise ValueError(f"cv must be a number of folds, a splitter, 'auto' or 'prefit', got {cv!r}.")
-    return cv == "prefit" or not hasattr(regressor, "fit") or isinstance(regressor, FrozenEstimator)
+    return (
+        (isinstance(cv, str) and cv == "prefit")
+        or not hasattr(regressor, "fit")
+        or isinstance(regressor, FrozenEstimator)
+    )
 
 
 def check_fitted(regressor: Any) -> None:
@@ -156,23 +160,35 @@ def weight_parameter(regressor: Any) -> str:
 # ---------------------------------------------------------------- folds
 
 
-def are_numbered(cv: Any) -> bool:
+def makes_own_folds(cv: Any) -> bool:
     """Whether folds are made here, from a number of them, and not by a splitter."""
     return (isinstance(cv, str) and cv == "auto") or (isinstance(cv, numbers.Integral) and not isinstance(cv, bool))
 
 
+def distinct_rows(X: Any, y: Floats, weight: Floats | None) -> int:
+    """The number of rows with weight that differ in X or y."""
+    return len(np.unique(_keys(X, y, _present(y, weight))))
+
+
+def _present(y: Floats, weight: Floats | None) -> Rows:
+    return np.flatnonzero(np.ones(len(y), bool) if weight is None else weight > 0)
+
+
 def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_params: dict[str, Any]) -> list[Fold]:
     """The folds of a splitter, or of a number: then at random, and equal rows are in one fold."""
-    if are_numbered(cv):
-        present = np.flatnonzero(np.ones(len(y), bool) if weight is None else weight > 0)
-        keys = _keys(X, y, present)
-        groups = split_params.get("groups")
-        if groups is not None:
-            keys = splits.group_keys(keys, groups[present])
-        n_folds = int(cv) if cv != "auto" else _usual_folds(len(present), len(np.unique(keys)), groups is None)
-        return (
-            _random_folds(n_folds, keys, present, seed) if groups is None else _by_groups(n_folds, keys, present, seed)
-        )
+    if makes_own_folds(cv):
+        present = _present(y, weight)
+        keys, groups = _keys(X, y, present), split_params.get("groups")
+        n_rows = len(np.unique(keys))
+        if groups is None:
+            n_folds = int(cv) if cv != "auto" else min(defaults.n_folds(n_rows), max(2, n_rows // 2))
+            return _random_folds(n_folds, keys, present, seed)
+        keys = splits.group_keys(keys, groups[present])
+        n_groups = len(np.unique(keys))
+        if n_groups < 2:
+            raise ValueError("groups must hold at least two different values for rows with weight.")
+        n_folds = int(cv) if cv != "auto" else min(defaults.n_folds(n_rows), n_groups)
+        return _by_groups(n_folds, keys, present, seed)
     split = check_cv(cv, y).split(X, y, **split_params)
     made = [(np.asarray(train), np.asarray(test)) for train, test in split]
     if not made:
@@ -184,11 +200,6 @@ def folds(cv: Any, X: Any, y: Any, weight: Floats | None, seed: int, split_param
                 f"row {both[0]} is in both parts of fold {k}: its loss would be that of a row learned from."
             )
     return made
-
-
-def _usual_folds(n_rows: int, n_keys: int, are_rows: bool) -> int:
-    """How many folds "auto" has: of two different rows at least, or of one group."""
-    return min(defaults.n_folds(n_rows), max(2, n_keys // 2) if are_rows else n_keys)
 
 
 def _random_folds(n_folds: int, keys: splits.Keys, present: Rows, seed: int) -> list[Fold]:
@@ -245,18 +256,19 @@ def out_of_fold(
 
 def without_two_folds(
     fit: Callable[[Rows], Any], X: Any, split: list[Fold], n_pairs: int, n_outputs: int, tick: Callable[[int], None]
-) -> OutOfFold:
-    """Predictions of the rows of some pairs of folds, by regressors that lack both."""
-    parts = []
-    for first in range(0, 2 * n_pairs, 2):
-        (train, test), (_, partner) = split[first], split[first + 1]
-        both = np.concatenate([test, partner]), np.repeat([first, first + 1], [len(test), len(partner)])
-        model = fit(np.setdiff1d(train, partner))
-        predictions = regressor_predictions(model, _safe_indexing(X, both[0]), len(both[0]), n_outputs)
-        parts.append(OutOfFold(*both, predictions))
-        tick(1)
-    rows, fold, predictions = (np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0]))
-    return OutOfFold(rows, fold, predictions)
+) -> OutOfFold | None:
+    """Predictions of the rows of some pairs of folds, by regressors that lack both.
+
+    None without pairs, or if a regressor cannot be fitted to so few rows: then there is nothing to compare.
+    """
+    pairs = [
+        (np.setdiff1d(split[k][0], split[k + 1][1]), np.concatenate([split[k][1], split[k + 1][1]]))
+        for k in range(0, 2 * n_pairs, 2)
+    ]
+    try:
+        return out_of_fold(fit, X, pairs, n_outputs, tick) if pairs else None
+    except Exception:  # whatever a regressor may raise
+        return None
 
 
 # ---------------------------------------------------------------- the trap of training rows

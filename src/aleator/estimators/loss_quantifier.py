@@ -2,7 +2,8 @@
 
 The regressor predicts rows it was not fitted to. Quantifiers learn its losses there from the table and the prediction.
 The regressor is then fitted to all rows. With `rounds` the two are trained in turn, which minimises the joint loss
-L f(z) + lam g(z) for any regressor that takes weights and is trained with L: its part is a fit with weights f(z).
+L f(z) + lam g(z) for any regressor that takes weights and is trained with L: its part is a fit with weights f(z). Where
+trees are part of the quantifier, f is that of the trees, one over the expected loss.
 """
 
 import numbers
@@ -43,7 +44,7 @@ from aleator.preprocessing.validation import (
     weights_of_rows,
 )
 from aleator.training import defaults, progress
-from aleator.training.auto.fold_correction import extrapolated_share
+from aleator.training.fold_share import certain_part, extrapolated_share
 from aleator.training.held_out import HeldOutLosses, plausible_losses
 from aleator.training.problem import member_seeds, threads
 from aleator.training.quantifier import fit_loss_model
@@ -55,9 +56,9 @@ from aleator.training.settings import Lam, NetworkSettings, Schedule
 class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor):  # type: ignore[misc]
     """Adds to any regressor the expected loss of each of its predictions.
 
-    The regressor is cross-fitted, small networks learn its out-of-fold losses, and the regressor is then fitted to all
-    rows. The networks minimise the joint loss of [1]_ with the regressor held fixed, so their output is the expected
-    loss, whatever the noise.
+    The regressor is cross-fitted, small networks and gradient-boosted trees learn its out-of-fold losses, and the
+    regressor is then fitted to all rows. Networks and trees minimise the joint loss of [1]_ with the regressor held
+    fixed, so their output is the expected loss, whatever the noise.
 
     Parameters
     ----------
@@ -74,13 +75,15 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         The factor of the joint loss, in units of the mean loss. ``"auto"`` is 0.1.
     quantifier : {"auto", "network", "trees", "mixed"}
         What learns the losses: neural networks, which see smooth structure, gradient-boosted trees, which see local
-        structure, or both, averaged. ``"auto"`` takes what predicts the losses of held-out rows best, from 200 rows on;
-        on smaller tables networks. `coupling`, `lam` and the parameters of networks do not concern the trees.
+        structure, or a mixture. A mixture is half of each, unless another share is clearly better on held-out rows.
+        ``"auto"`` is a mixture, or one kind alone if that is clearly better; it is networks with fewer than 200 rows,
+        with ``hidden=()``, and where no rows are held out. `coupling`, `lam`, `epochs` and the other parameters of
+        networks do not concern trees.
     cv : {"auto", "prefit"}, int or splitter
         Number of folds, or a splitter of scikit-learn; with ``fit(groups=...)`` groups stay together. ``"auto"`` is 10
-        folds below 4,000 rows, else 5: the losses are those of regressors fitted without a fold, which matters most on
-        small tables. ``"prefit"`` takes a fitted regressor as it is; `fit` then needs rows that the
-        regressor was not trained on.
+        folds below 4,000 different rows, else 5, and at most one for each group: the losses are those of regressors
+        fitted without a fold, which matters most on small tables. ``"prefit"`` takes a fitted regressor as it is; `fit`
+        then needs rows that the regressor was not trained on.
     n_members : int
         Number of quantifiers with different random seeds; their expected losses are averaged.
     rounds : int
@@ -116,12 +119,14 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         Least and largest plausible prediction, twice as far from the median of y as y reaches. The loss between a
         prediction outside and the range is added to its expected loss. Infinite for a custom loss.
     fold_share_ : ndarray of shape (n_losses,)
-        Part of the out-of-fold losses that is expected of `estimator_`, which lacks no fold; `loss_scale_` contains it.
-        It is measured by regressors fitted without two folds: half as many as there are folds below 1,000 rows, a
-        quarter below 10,000. With more rows, a splitter or ``cv="prefit"`` nothing is measured, and it is 1.
+        The factor from out-of-fold losses to those of `estimator_`, which learns from all rows; `loss_scale_` includes
+        it. It is measured by regressors fitted without two folds: about half as many as there are folds below 1,000
+        rows, about a quarter below 10,000. It is 1 where nothing is measured: with more rows, two folds, a splitter,
+        ``cv="prefit"``, ``rescale=False``, or a regressor that cannot be fitted without two folds.
     check_ : Check
-        The model's own check on held-out rows: `passed`, `message`, `groups`. A network that fails is replaced by a
-        linear quantifier or by a constant, whichever has the better score; see `check_.quantifier`.
+        The model's own check on held-out rows: `passed`, `message`, `groups`. A quantifier that fails is replaced by
+        another mixture that does not, else by a linear one or a constant, if that has a better score; see
+        `check_.quantifier`.
     n_epochs_ : ndarray of int
         Epochs of each network; 0 if there are trees only.
     history_ : DataFrame
@@ -233,8 +238,9 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         counts = None if weight is None or _routing_enabled() else cross_fitting.counts(self.estimator, weight)
         fit_params, split_params = self._routed(None if counts is not None else weight, groups, fit_params)
         folds = cross_fitting.folds(self.cv, X, y, weight, self._seed(), split_params)
-        numbered_folds = self.rescale and cross_fitting.are_numbered(self.cv)
-        n_pairs = defaults.pairs_of_folds(len(folds), n_rows) if numbered_folds else 0
+        n_pairs = 0
+        if self.rescale and cross_fitting.makes_own_folds(self.cv):
+            n_pairs = defaults.pairs_of_folds(len(folds), cross_fitting.distinct_rows(X, y, weight))
         n_fits = self.rounds * len(folds) + n_pairs + 1
         bar, tick = progress.progress_bar(self.verbose, "fitting the estimator", n_fits)
 
@@ -245,10 +251,9 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         with bar:
             for turn in range(self.rounds):
                 oof = cross_fitting.out_of_fold(fit, X, folds, self.n_outputs_, tick)
-                double = None
-                if n_pairs and turn + 1 == self.rounds:
-                    double = cross_fitting.without_two_folds(fit, X, folds, n_pairs, self.n_outputs_, tick)
-                f = self._quantify(X, y, weight, groups, oof, double)
+                n_pairs_now = n_pairs if turn + 1 == self.rounds else 0
+                without_two = cross_fitting.without_two_folds(fit, X, folds, n_pairs_now, self.n_outputs_, tick)
+                f = self._quantify(X, y, weight, groups, oof, without_two)
                 if turn + 1 < self.rounds:
                     name = cross_fitting.weight_parameter(self.estimator)
                     weights = f if counts is not None else own * f
@@ -257,12 +262,18 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
             tick(1)
 
     def _quantify(
-        self, X: Any, y: Floats, weight: Floats | None, groups: Any, oof: OutOfFold, double: OutOfFold | None = None
+        self,
+        X: Any,
+        y: Floats,
+        weight: Floats | None,
+        groups: Any,
+        oof: OutOfFold,
+        without_two: OutOfFold | None = None,
     ) -> Floats:
         """Train the quantifiers of the losses in `oof`; returns f(z) of each row of X.
 
         A row that was predicted k times enters k times with 1/k of its weight, a row of weight zero not at all.
-        `double` has predictions by regressors that lack one fold more.
+        `without_two` has predictions by regressors that lack one fold more.
         """
         own = np.ones(len(y)) if weight is None else weight
         oof = oof.of(own[oof.rows] > 0)
@@ -277,7 +288,9 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         trained = fit_loss_model(self, Z, L, own[oof.rows] / oof.times(), fold)
         self.quantifiers_, self.n_epochs_, self.history_ = trained.model, trained.epochs, trained.history
         held_out = trained.held_out and replace(trained.held_out, side=side[trained.held_out.rows])
-        self.fold_share_ = np.ones(self._n_losses()) if double is None else self._fold_share(oof, double, y, own)
+        self.fold_share_ = np.ones(self._n_losses())
+        if without_two is not None:
+            self.fold_share_ = self._fold_share(oof, without_two, y, own)
         self._set_correction(held_out if self.rescale else None, self._n_losses(), self.fold_share_)
         if hasattr(self, "check_"):
             if self.check_.quantifier != "constant":
@@ -285,7 +298,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
                 self.check_ = replace(self.check_, quantifier=self._kind(), rejected=rejected)
             self.check_ = replace(self.check_, outliers=tuple(int(oof.rows[row]) for row in self.check_.outliers))
         if held_out is not None:
-            implausible = self._implausible_loss(oof.predictions[held_out.rows])
+            implausible = self.fold_share_ * self._implausible_loss(oof.predictions[held_out.rows])
             self._set_scores(replace(held_out, realised=self.fold_share_ * realised[held_out.rows]), implausible)
         self.out_of_fold_ = self._out_of_fold(oof, realised, held_out)
         return oof.mean_by_row(trained.model.weights(Z).mean(axis=1), len(y))
@@ -295,20 +308,21 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
         seen_y = y[oof.rows]
         return realised_losses(losses.measured(self.loss), seen_y, predictions.reshape(seen_y.shape), self._n_losses())
 
-    def _fold_share(self, oof: OutOfFold, double: OutOfFold, y: Floats, weight: Floats) -> Floats:
-        """What is left (Q,) of the losses of regressors that lack a fold for one that lacks none.
+    def _fold_share(self, oof: OutOfFold, without_two: OutOfFold, y: Floats, weight: Floats) -> Floats:
+        """What is left (Q,) of the losses of regressors that lack a fold, for one that lacks none (`fold_share.py`)."""
+        place = np.empty(len(y), np.int64)
+        place[oof.rows] = np.arange(len(oof.rows))
+        double = without_two.of(weight[without_two.rows] > 0)
+        own = weight[double.rows]
 
-        The same rows were predicted by regressors that lack two folds. What the second fold cost tells about the first
-        (`training/auto/fold_correction.py`).
-        """
-        double = double.of(weight[double.rows] > 0)
-        single = oof.of(np.isin(oof.rows, double.rows))
+        def plausible(predictions: Floats) -> Floats:
+            each = self._losses_of(double, self._clipped(predictions), y)
+            return np.column_stack([plausible_losses(L, own) for L in each.T])
 
-        def means(part: OutOfFold) -> Floats:
-            L, own = self._losses_of(part, self._clipped(part.predictions), y), weight[part.rows]
-            return np.array([np.average(plausible_losses(each, own), weights=own) for each in L.T])
-
-        return extrapolated_share(means(single), means(double), int(oof.fold.max()) + 1)
+        one, two = plausible(oof.predictions[place[double.rows]]), plausible(double.predictions)
+        means = np.average(one, axis=0, weights=own), np.average(two, axis=0, weights=own)
+        shares = extrapolated_share(*means, int(oof.fold.max()) + 1)
+        return np.array([certain_part(float(s), a, b, own) for s, a, b in zip(shares, one.T, two.T, strict=True)])
 
     def _encoder(self) -> Any:
         """The encoder for the quantifier: "auto" is a `TableEncoder`, which leaves plain numbers as they are."""
@@ -368,7 +382,7 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
             return fit_params | weights, by_groups
         weights = {} if weight is None else {"sample_weight": weight}
         routed = process_routing(self, "fit", **weights, **by_groups, **fit_params)
-        to_splitter = by_groups if cross_fitting.are_numbered(self.cv) else routed.splitter.split
+        to_splitter = by_groups if cross_fitting.makes_own_folds(self.cv) else routed.splitter.split
         return dict(routed.estimator.fit), dict(to_splitter)
 
     def get_metadata_routing(self) -> MetadataRouter:

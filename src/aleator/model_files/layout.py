@@ -179,7 +179,9 @@ QUANTIFIER = EVERY.extended(
         "linear": Value(bool, optional=True, about="whether the quantifier is linear"),
         "tree_share": Value(float, 0, 1, optional=True, about="share of the trees in the expected loss"),
         "trees": Value(
-            list, optional=True, about="for each member and loss a boosting; its arrays are named `trees/0 0/...`"
+            list,
+            optional=True,
+            about="for each member and loss a gradient boosting model; its arrays are named `trees/0 0/...`",
         ),
         "encoder": Value(dict, about="encoder of the quantifier; its arrays are named `encoder/...`"),
         "estimator": Value(

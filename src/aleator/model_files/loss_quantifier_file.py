@@ -34,7 +34,7 @@ from aleator.training.loss_network import LossNetworks
 from aleator.training.loss_trees import LossTrees
 from aleator.training.quantifier import LossModel
 
-MOST_LOGARITHM = 600.0  # of an expected loss, in units of the mean loss
+MOST_LOGARITHM = 700.0  # of an expected loss
 _PROBES = np.array([[-1.0], [0.0], [1.0]])  # distances of made-up rows from the mean of each column, in spreads
 
 
@@ -89,6 +89,10 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
     model._layout.check_arrays(arrays, sizes)
     share = float(facts.get("tree_share", 0.0))  # not in earlier files
     networks = trees = None
+    if share == 0 and ("trees" in facts or within("trees", arrays)):
+        raise ValueError("corrupt model file: it has trees, and their share is 0.")
+    if share == 1 and "params" in arrays:
+        raise ValueError("corrupt model file: it has networks, and the share of the trees is 1.")
     if share < 1:
         missing = [name for name in ("params", "lams", "reach") if name not in arrays]
         if missing:
@@ -98,7 +102,7 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
             net, coupling, scaling, arrays["unit"], arrays["params"], arrays["lams"], arrays["reach"]
         )
     if share > 0:
-        trees = _unpack_trees(facts.get("trees"), within("trees", arrays), arrays["unit"], D)
+        trees = _unpack_trees(facts.get("trees"), within("trees", arrays), arrays["unit"], D, model.n_members)
     model.quantifiers_ = LossModel(scaling, arrays["unit"], networks, trees, share)
     model.n_epochs_ = arrays["n_epochs_"]
     model.fold_share_ = arrays.get("fold_share_", np.ones(Q))  # not in earlier files
@@ -122,21 +126,23 @@ def unpack_given(kind: type[Any], facts: Facts, arrays: Arrays, estimator: Any =
 
 
 def _pack_trees(trees: LossTrees) -> tuple[list[list[Facts]], Arrays]:
-    """Each member's boostings as records of scikit-learn's estimators are."""
+    """The gradient boosting models of each member, as records of scikit-learn's estimators are."""
     facts: list[list[Facts]] = []
     arrays: Arrays = {}
-    for k, boostings in enumerate(trees.members):
+    for k, models in enumerate(trees.members):
         facts.append([])
-        for q, boosting in enumerate(boostings):
-            own, own_arrays = flattened(scikit_learn.record(boosting))
+        for q, model in enumerate(models):
+            own, own_arrays = flattened(scikit_learn.record(model))
             facts[-1].append(own)
             arrays |= under(f"{k} {q}", own_arrays)
     return facts, arrays
 
 
-def _unpack_trees(facts: Any, arrays: Arrays, unit: Any, n_inputs: int) -> LossTrees:
-    if not (isinstance(facts, list) and facts and all(isinstance(each, list) for each in facts)):
+def _unpack_trees(facts: Any, arrays: Arrays, unit: Any, n_inputs: int, n_members: int) -> LossTrees:
+    if not (isinstance(facts, list) and all(isinstance(each, list) for each in facts)):
         raise ValueError("corrupt model file: its trees are not described.")
+    if len(facts) != n_members:
+        raise ValueError(f"corrupt model file: it has trees of {len(facts)} members, of {n_members}.")
     if any(len(each) != len(unit) for each in facts):
         raise ValueError("corrupt model file: each member needs trees for each loss.")
     names = {f"{k} {q}" for k, each in enumerate(facts) for q in range(len(each))}
@@ -147,23 +153,24 @@ def _unpack_trees(facts: Any, arrays: Arrays, unit: Any, n_inputs: int) -> LossT
         tuple(scikit_learn.rebuilt(nested(own, within(f"{k} {q}", arrays))) for q, own in enumerate(each))
         for k, each in enumerate(facts)
     ]
-    for boosting in (each for own in members for each in own):
-        _check_boosting(boosting, n_inputs)
+    for own in members:
+        for model, size in zip(own, unit, strict=True):
+            _check_model(model, n_inputs, float(size))
     return LossTrees(tuple(members), unit)
 
 
-def _check_boosting(boosting: Any, n_inputs: int) -> None:
-    """Raise a ValueError unless it predicts finite positive numbers from so many inputs."""
+def _check_model(model: Any, n_inputs: int, unit: float) -> None:
+    """Raise a ValueError unless it predicts finite expected losses, in this unit, from so many inputs."""
     fine = (
-        isinstance(boosting, HistGradientBoostingRegressor)
-        and boosting.loss == "gamma"
-        and boosting.n_features_in_ == n_inputs
-        and boosting.is_categorical_ is None
+        isinstance(model, HistGradientBoostingRegressor)
+        and model.loss == "gamma"
+        and model.n_features_in_ == n_inputs
+        and model.is_categorical_ is None
     )
     if not fine:
-        raise ValueError("corrupt model file: its trees must be boostings of the gamma deviance.")
-    highest = float(np.ravel(boosting._baseline_prediction).max())
-    highest += sum(float(stage[0].nodes["value"].max()) for stage in boosting._predictors)
+        raise ValueError("corrupt model file: its trees must be gradient boosting models of the gamma deviance.")
+    highest = float(np.ravel(model._baseline_prediction).max()) + np.log(max(unit, 1.0))
+    highest += sum(max(0.0, float(stage[0].nodes["value"].max())) for stage in model._predictors)
     if not highest <= MOST_LOGARITHM:
         raise ValueError("corrupt model file: its trees could expect an infinite loss.")
 

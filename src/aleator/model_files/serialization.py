@@ -139,6 +139,8 @@ def unpack(kind: type[Any], facts: Facts, arrays: Arrays, **others: Any) -> Any:
     params = {name: tuple(value) if isinstance(value, list) else value for name, value in facts["params"].items()}
     if "scaling" in kind.__dataclass_fields__:  # files from before there was a choice
         params.setdefault("scaling", "standard")
+    if "quantifier" in kind.__dataclass_fields__:
+        params.setdefault("quantifier", "network")
     if len(params.get("hidden", ())) > MOST_LAYERS:
         raise ValueError(
             f"corrupt model file: a network has {len(params['hidden']):,} layers; at most {MOST_LAYERS:,} are read."

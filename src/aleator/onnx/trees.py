@@ -1,7 +1,7 @@
 """Trees as ONNX, by hand: forests and gradient boosting models of scikit-learn's, with thresholds in float64.
 
 skl2onnx rounds thresholds to float32, and cannot take a HistGradientBoosting. ONNX sums the leaves in float32, so what
-is common to all rows, the mean of a forest's leaves or the first guess of a boosting, is added outside.
+is common to all rows, the mean of a forest's leaves or the first guess of a gradient boosting model, is added outside.
 """
 
 from dataclasses import dataclass
@@ -55,14 +55,14 @@ def predicted(estimator: Any, X: Value) -> Value | None:
 
 
 def expected_losses(members: tuple[tuple[HistGradientBoostingRegressor, ...], ...], Z: Value) -> Value:
-    """The mean (n, Q) of what the members' boostings expect, whose trees add up to a logarithm."""
-    each = [beside(*(exp(_boosted(boosting, Z)) for boosting in own)) for own in members]
+    """The mean (n, Q) of what the members' models expect, whose trees add up to a logarithm."""
+    each = [beside(*(exp(_boosted(model, Z)) for model in own)) for own in members]
     total: Value = sum(each[1:], each[0]) * (1 / len(each))
     return total
 
 
 def _boosted(estimator: HistGradientBoostingRegressor, X: Value) -> Value:
-    """The sum (n, 1) of a boosting's trees and its first guess."""
+    """The sum (n, 1) of the trees of a gradient boosting model and its first guess."""
     trees = [_of_boosting(stage[0].nodes) for stage in estimator._predictors]
     return _sum(X, trees) + float(np.ravel(estimator._baseline_prediction)[0])
 

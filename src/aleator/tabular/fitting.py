@@ -357,7 +357,8 @@ def compare(request: Request, X: pd.DataFrame, y: Floats, groups: Any, say: Say)
     table = pd.DataFrame.from_dict(rows, orient="index").sort_values("rejection_auc", kind="stable")
     best = str(table.index[0])
     again = candidate(best, request)
-    if isinstance(again, LossQuantifier) and defaults.n_folds(len(X)) > splits.FOLDS:
+    most = len(X) if groups is None else len(np.unique(groups))
+    if isinstance(again, LossQuantifier) and min(defaults.n_folds(len(X)), most) > splits.FOLDS:
         say(f"fitting {best} with more folds")
         return table, _fitted(again, X, y, groups)
     return table, models[best]

@@ -89,7 +89,9 @@ class Quantifier(nn.Module):
         self.use_prediction = use_prediction
         self.loss, self.measure = loss_of(loss)
         cost = self.measure if isinstance(self.measure, Loss) else self.measure.function
-        self.settings = {"loss": cost, "cv": "prefit", "use_prediction": False, **settings}
+        if settings.get("quantifier", "network") != "network":
+            raise ValueError(f"a torch quantifier is made of networks: quantifier={settings['quantifier']!r}.")
+        self.settings = {"loss": cost, "cv": "prefit", "use_prediction": False, "quantifier": "network", **settings}
         self._layer()  # raises an error for an unknown name
         self.readers: Readers | None = None
 
@@ -127,7 +129,7 @@ class Quantifier(nn.Module):
             raise ValueError("there are no rows to learn from.")
         weight = None if weights[0] is None else np.concatenate([w for w in weights if w is not None])
         prediction = LastColumns(n_outputs, hidden=not self.use_prediction)
-        model = LossQuantifier(prediction, encoder=prediction.seen, quantifier="network", **self.settings)
+        model = LossQuantifier(prediction, encoder=prediction.seen, **self.settings)
         self.quantifier = model.fit(np.concatenate(seen), np.concatenate(targets), sample_weight=weight, groups=groups)
         self.readers = Readers(self.quantifier).to(device_of(self.module))
         return self

@@ -50,7 +50,7 @@ MIN_LOSS_SHARE = 0.5  # of the loss on held-out rows, expected of members that k
 MANY_FOLDS = 10  # on tables of fewer than
 MANY_FOLDS_ROWS = 4_000  # rows;
 FEW_FOLDS = 5  # on others
-PAIRS_OF_FOLDS = {1_000: 1 / 2, 10_000: 1 / 4}  # below so many rows, over the number of folds: held out together
+PAIRS_OF_FOLDS = {1_000: 1 / 2, 10_000: 1 / 4}  # below so many rows: pairs held out together, over the number of folds
 
 # Quantifiers that learn given losses, in units of their mean.
 GIVEN_LAM = 0.1
@@ -133,8 +133,7 @@ TREE_SHARE_OF_A_LEAF = 0.02  # between them so much of all rows
 TREE_FEATURES = 0.5  # of the columns, drawn anew for each split
 TREE_PENALTY = 10.0  # on the values of leaves
 TREE_LEAST_LOSS = 0.003  # smaller losses count as this
-EQUAL_SHARE = 0.5  # of the trees in a mixture, unless another is better by
-SHARE_ERRORS = 1.0  # standard errors
+SHARE_ERRORS = 1.0  # standard errors by which a mixture must be better than one of half networks, half trees
 TREE_ROWS = 200  # trees are tried from so many rows on
 TREE_COPIES = 10  # whole-number weights are repetitions, up to so many rows for each
 TREE_SEARCH_ROWS = 20_000  # are enough to choose the number of trees by

@@ -127,7 +127,7 @@ class HeldOutLosses:
         """Whether the score is better than that of another model of the same rows, by so many standard errors."""
         better, w = other._row_scores() - self._row_scores(), self.weight / self.weight.sum()
         mean = float(w @ better)
-        return mean > standard_errors * float(norm(w * (better - mean)))
+        return mean > standard_errors * float(norm(w * (better - mean), check_finite=False))
 
     def check(self) -> "Check":
         """Whether expected and realised loss agree group by group, and whether the expected loss beats a constant."""
@@ -298,7 +298,7 @@ def _checked(L: Floats, expected: Floats, weight: Floats) -> tuple[str, pd.DataF
     difference = _scores(L, expected) - _scores(L, np.full_like(L, mean)) if mean > 0 else np.zeros_like(L)
     worse = float(np.average(difference, weights=weight))
     w = weight / weight.sum()
-    error = float(norm(w * (difference - worse)))
+    error = float(norm(w * (difference - worse), check_finite=False))
     if worse > WORSE * error and worse > 0 and len(L) >= ROWS_OF_A_TENTH and not problem:
         problem = NO_BETTER
     change = np.abs(weight * (L - expected))
@@ -310,7 +310,7 @@ def _compared(L: Floats, expected: Floats, weight: Floats, rows: Rows, mean: flo
     """Mean expected and mean realised loss of some rows, and a message if they are clearly far apart."""
     w = weight[rows] / weight[rows].sum()
     realised, believed = float(w @ L[rows]), float(w @ expected[rows])
-    error = float(norm(w * (L[rows] - realised)))
+    error = float(norm(w * (L[rows] - realised), check_finite=False))
     apart = abs(realised - believed)
     far = realised > TOO_FAR * believed or (believed > TOO_FAR * realised and apart > MATTERS * mean)
     if far and apart > STANDARD_ERRORS * error and len(rows) >= ROWS_OF_A_TENTH:

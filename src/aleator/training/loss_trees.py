@@ -5,8 +5,8 @@ which meet Condition 3.1. The expected loss is e = -lam g'(z) / f'(z) = lam / z,
 
     L z - ln z = L / e + ln e,
 
-half the deviance of a gamma distribution, which scikit-learn's gradient boosting minimises over ln e = -ln z. It does
-not change with the unit of the loss, and its least mean is at e = E[L | x], whatever the distribution.
+up to terms without e half the deviance of a gamma distribution, which scikit-learn's gradient boosting minimises over
+ln e = -ln z. Its least mean is at e = E[L | x], whatever the distribution and the unit of the loss.
 
 Newton's step for the value of a leaf is (L / e - 1) / (L / e). It is far too long where losses are much smaller than
 expected, so losses count at least as `TREE_LEAST_LOSS`, and leaves have a penalty.
@@ -15,7 +15,7 @@ expected, so losses count at least as `TREE_LEAST_LOSS`, and leaves have a penal
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -31,26 +31,27 @@ from aleator.training.held_out import HeldOutLosses
 from aleator.training.problem import member_seeds, threads
 from aleator.training.settings import QuantifierSettings
 
-Boosting: TypeAlias = Any  # HistGradientBoostingRegressor, which has no types
+Model: TypeAlias = Any  # HistGradientBoostingRegressor, which has no types
 
 
 @dataclass(frozen=True)
 class LossTrees:
-    """K trained members, each with a boosting for each of Q losses, and the unit (Q,) of their losses."""
+    """K trained members, each with a gradient boosting model for each of Q losses, and the losses' unit (Q,)."""
 
-    members: tuple[tuple[Boosting, ...], ...]
+    members: tuple[tuple[Model, ...], ...]
     unit: Floats
 
     def expected_loss(self, Z: AnyFloats) -> Floats:
         """The expected loss (n, Q) of rows as the quantifier sees them, in the units of the loss."""
-        total = sum(_predicted(boostings, Z) for boostings in self.members)
+        with _one_thread():
+            total = sum(np.column_stack([model.predict(Z) for model in models]) for models in self.members)
         expected: Floats = self.unit * total / len(self.members)
         return expected
 
 
 @dataclass(frozen=True)
 class LossTreesResult:
-    """Trained members, their losses on held-out rows, the number of trees of each boosting, and how it was found."""
+    """Trained members, their losses on held-out rows, the number of trees of each model, and how it was found."""
 
     trees: LossTrees
     held_out: HeldOutLosses | None
@@ -62,23 +63,27 @@ def fit_loss_trees(settings: QuantifierSettings, given: GivenLosses) -> LossTree
     """Train on given losses; the number of trees is that with the least joint loss on folds held out in turn."""
     seeds = [seed % 2**32 for seed in member_seeds(settings.random_state, settings.n_members)]
     folds = np.unique(given.fold[given.rows])
-    training = _Training(given, threads(settings.n_jobs), ThreadpoolController())
-    bar, tick = progress.progress_bar(settings.verbose, "choosing the number of trees", len(folds) + len(seeds))
+    judged = len(folds) > 1  # else no rows would be left to learn from
+    training = _Training(given, threads(settings.n_jobs), float(given.weight[given.rows].min()))
+    searches = defaults.TREES if judged else ()
+    bar, tick = progress.progress_bar(settings.verbose, "training trees", len(searches) + len(seeds))
     held_out, n_trees, joint = None, defaults.TREES[0], np.empty(0)
+    searched: list[_HeldOutFold] = []
 
-    def member(k: int) -> tuple[Boosting, ...]:
+    def member(k: int) -> tuple[Model, ...]:
+        models = training.fitted(_thinned(given.rows, defaults.TREE_MEMBER_ROWS, k), seeds[k], n_trees)
         tick(1)
-        return training.fitted(_thinned(given.rows, defaults.TREE_MEMBER_ROWS, k), seeds[k], n_trees)
+        return models
 
     with bar:
-        for most in defaults.TREES if len(folds) > 1 else ():
+        for most in searches:
             searched = training.each(partial(_without_fold, training, seeds[0], most), folds)
-            tick(len(folds))
             joint = _joint_losses(given, searched)
             n_trees = int(np.argmin(joint)) + 1
+            tick(1)
             if n_trees < defaults.TREES_LEFT * most:
                 break
-        if len(folds) > 1:
+        if judged:
             parts = training.each(lambda part: part.expected_losses(given.Z, n_trees), searched)
             rows = np.concatenate([part.rows for part in searched])
             held_out = HeldOutLosses(rows, given.L[rows], given.unit * np.concatenate(parts), given.weight[rows])
@@ -89,60 +94,60 @@ def fit_loss_trees(settings: QuantifierSettings, given: GivenLosses) -> LossTree
 
 @dataclass(frozen=True)
 class _Training:
-    """Fits boostings to given losses, several at a time, each on one thread."""
+    """Fits gradient boosting models to given losses, several at a time; `one` is the weight of one observation."""
 
     given: GivenLosses
     threads: int
-    openmp: ThreadpoolController
+    one: float
 
     def each(self, work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        """The results of some work; more threads within it would add up numbers in another order."""
+        """The results of some work, each on one thread."""
 
         def on_one_thread(item: Any) -> Any:
-            with self.openmp.limit(limits=1, user_api="openmp"):
+            with _one_thread():
                 return work(item)
 
         with ThreadPoolExecutor(self.threads) as pool:
             return list(pool.map(on_one_thread, items))
 
-    def fitted(self, rows: Rows, seed: int, n_trees: int) -> tuple[Boosting, ...]:
-        """A boosting for each loss."""
+    def fitted(self, rows: Rows, seed: int, n_trees: int) -> tuple[Model, ...]:
+        """A model for each loss."""
         least = int(np.clip(defaults.TREE_SHARE_OF_A_LEAF * len(self.given.rows), *defaults.TREE_ROWS_OF_A_LEAF))
-        chosen, weight = _repeated(rows, self.given.weight[rows])
+        chosen, weight = _repeated(rows, self.given.weight[rows], self.one)
         losses = np.maximum(self.given.in_units()[chosen], defaults.TREE_LEAST_LOSS)
-        return tuple(_boosting(seed, n_trees, least).fit(self.given.Z[chosen], L, weight) for L in losses.T)
+        return tuple(_model(seed, n_trees, least).fit(self.given.Z[chosen], L, weight) for L in losses.T)
 
 
 @dataclass(frozen=True)
 class _HeldOutFold:
-    """The rows of a fold, and boostings that have not seen it.
+    """The rows of a fold, and models that have not seen it.
 
     `expected` (T, j, Q) is what they expect after each tree, in units, of the rows `judged` (j,).
     """
 
     rows: Rows
-    boostings: tuple[Boosting, ...]
+    models: tuple[Model, ...]
     judged: Rows
     expected: Floats
 
     def expected_losses(self, Z: AnyFloats, n_trees: int) -> Floats:
         """What so many trees expect of all rows (n, Q), in units."""
-        after = [next(islice(each.staged_predict(Z[self.rows]), n_trees - 1, None)) for each in self.boostings]
+        after = [next(islice(model.staged_predict(Z[self.rows]), n_trees - 1, None)) for model in self.models]
         return np.column_stack(after)
 
 
 def _without_fold(training: _Training, seed: int, n_trees: int, fold: int) -> _HeldOutFold:
     given = training.given
     out = given.fold[given.rows] == fold
-    boostings = training.fitted(_thinned(given.rows[~out], defaults.TREE_SEARCH_ROWS), seed, n_trees)
+    models = training.fitted(_thinned(given.rows[~out], defaults.TREE_SEARCH_ROWS), seed, n_trees)
     rows, judged = given.rows[out], _thinned(given.rows[out], defaults.TREE_JUDGED_ROWS)
-    expected = np.stack([np.stack(list(each.staged_predict(given.Z[judged]))) for each in boostings], axis=-1)
-    return _HeldOutFold(rows, boostings, judged, expected)
+    expected = np.stack([np.stack(list(model.staged_predict(given.Z[judged]))) for model in models], axis=-1)
+    return _HeldOutFold(rows, models, judged, expected)
 
 
-def _thinned(rows: Rows, most: int, first: int = 0) -> Rows:
-    """At least so many rows, evenly spaced in their order; all if there are not twice as many."""
-    step = max(1, len(rows) // most)
+def _thinned(rows: Rows, enough: int, first: int = 0) -> Rows:
+    """Rows at equal distances in their order, at least `enough` of them; all if there are not twice as many."""
+    step = max(1, len(rows) // enough)
     return rows[first % step :: step]
 
 
@@ -154,13 +159,13 @@ def _joint_losses(given: GivenLosses, searched: list[_HeldOutFold]) -> Floats:
     return np.array([float(weight @ (L / each + np.log(each)).mean(axis=1)) for each in expected])
 
 
-def _boosting(seed: int, n_trees: int, of_a_leaf: int) -> Boosting:
+def _model(seed: int, n_trees: int, rows_of_a_leaf: int) -> Model:
     return HistGradientBoostingRegressor(
         loss="gamma",
         learning_rate=defaults.TREE_RATE,
         max_iter=n_trees,
         max_leaf_nodes=defaults.TREE_LEAVES,
-        min_samples_leaf=of_a_leaf,
+        min_samples_leaf=rows_of_a_leaf,
         l2_regularization=defaults.TREE_PENALTY,
         max_features=defaults.TREE_FEATURES,
         early_stopping=False,
@@ -168,17 +173,24 @@ def _boosting(seed: int, n_trees: int, of_a_leaf: int) -> Boosting:
     )
 
 
-def _predicted(boostings: tuple[Boosting, ...], Z: AnyFloats) -> Floats:
-    return np.column_stack([each.predict(Z) for each in boostings])
+def _repeated(rows: Rows, weight: Floats, one: float) -> tuple[Rows, Floats | None]:
+    """Rows as often as their weights say, if these are multiples of that of one observation.
 
-
-def _repeated(rows: Rows, weight: Floats) -> tuple[Rows, Floats | None]:
-    """Rows as often as their weights say, if these are multiples of the least; trees count the rows of a leaf.
-
-    Otherwise the rows with their weights.
+    Trees count the rows of a leaf, so a weight of two is not quite two rows to them. Otherwise the rows with their
+    weights.
     """
-    times = weight / weight.min()
+    times = weight / one
     whole = np.rint(times)
     if np.abs(times - whole).max() > 1e-9 * whole.max() or whole.sum() > defaults.TREE_COPIES * len(rows):
         return rows, weight
     return np.repeat(rows, whole.astype(np.int64)), None
+
+
+def _one_thread() -> Any:
+    """A context in which OpenMP has one thread, in this thread: more would add up numbers in another order."""
+    return _libraries().limit(limits=1, user_api="openmp")
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()

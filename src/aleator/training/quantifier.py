@@ -20,9 +20,7 @@ from aleator.training.loss_network import LossNetworkResult, LossNetworks, fit_l
 from aleator.training.loss_trees import LossTrees, LossTreesResult, fit_loss_trees
 from aleator.training.settings import QuantifierSettings
 
-KINDS = ("auto", "network", "trees", "mixed")
-EQUAL = defaults.EQUAL_SHARE
-SHARES = {"network": (0.0,), "trees": (1.0,), "mixed": (EQUAL, 0.25, 0.75), "auto": (EQUAL, 0.25, 0.75, 0.0, 1.0)}
+SHARES = {"network": (0.0,), "trees": (1.0,), "mixed": (0.5, 0.25, 0.75), "auto": (0.5, 0.25, 0.75, 0.0, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -87,14 +85,14 @@ def fit_loss_model(
     networks = fit_loss_networks(settings, given) if kind != "trees" else None
     trees = fit_loss_trees(settings, given) if kind != "network" else None
     found = [_with_share(settings, given, networks, trees, share) for share in SHARES[kind]]
-    if any(each.held_out is None for each in found):
-        return found[0]
+    held_nothing_out = settings.epochs is not None and not settings.rescale
+    if held_nothing_out or any(each.held_out is None for each in found):
+        return replace(found[0], held_out=None)
     found.sort(key=_preference(found[0]))
     if not settings.rescale:
         return found[0]
-    problems = [tuple(filter(None, _judged(each).check().problems)) for each in found]
-    passed = next((each for each, problem in zip(found, problems, strict=True) if not problem), None)
-    return passed or _linear_if_better(settings, given, found[0], problems[0])
+    passed = next((each for each in found if not any(_judged(each).check().problems)), None)
+    return passed or _linear_if_better(settings, given, found[0])
 
 
 def _preference(usual: LossModelResult) -> Callable[[LossModelResult], tuple[int, float]]:
@@ -165,12 +163,11 @@ def _mixed(networks: Floats | None, trees: Floats | None, share: float) -> Float
     return (1 - share) * networks + share * trees
 
 
-def _linear_if_better(
-    settings: QuantifierSettings, given: GivenLosses, failed: LossModelResult, problems: tuple[str, ...]
-) -> LossModelResult:
+def _linear_if_better(settings: QuantifierSettings, given: GivenLosses, failed: LossModelResult) -> LossModelResult:
     """Linear networks in place of a quantifier that failed its check, if they have the better score."""
     if not settings.hidden:
         return failed
     simpler = fit_loss_networks(replace(settings, hidden=()), given)  # type: ignore[type-var]
     linear = _with_share(settings, given, simpler, None, 0.0)
+    problems = tuple(filter(None, _judged(failed).check().problems))
     return replace(linear, rejected=problems) if _judged(linear).score < _judged(failed).score else failed

@@ -54,17 +54,6 @@ def test_each_output_has_its_own_share(shares):
     assert noise > 0.93 > function
 
 
-@pytest.mark.parametrize("folds", [3, 5, 10])
-def test_the_share_of_a_power_law_is_exact(folds):
-    alpha = np.array([0.0, 0.3, 1.0])
-    once, twice = (7 * (folds - k) ** -alpha for k in (1, 2))
-    np.testing.assert_allclose(fold_correction.extrapolated_share(once, twice, folds), (1 - 1 / folds) ** alpha)
-    once, twice = np.array([1.7, 1e-9, np.nan, 1.0, np.inf]), np.array([1.0, 1.0, 1.0, 0.0, np.inf])
-    np.testing.assert_array_equal(
-        fold_correction.extrapolated_share(once, twice, folds), [1.0, defaults.MIN_LOSS_SHARE, 1.0, 1.0, 1.0]
-    )
-
-
 def test_the_loss_share_is_extrapolated_from_two_missing_folds_to_none():
     """Where layers are shared, by hand: realised over predicted without a fold, and without two, by as many members."""
     X, _ = table(60)

@@ -4,7 +4,6 @@ Held-out rows give the scale of ensembles trained without one fold; the final en
 ensembles are also trained without two folds, and the change from two missing folds to one is extrapolated to none.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,7 @@ from aleator.array_types import Floats, Rows
 from aleator.training import defaults, strategies
 from aleator.training.auto.pair_problem import PairProblem
 from aleator.training.auto.quantifier_refit import QuantifierRefit
+from aleator.training.fold_share import extrapolated_share
 from aleator.training.results import HeldOutPart
 
 NO_CORRECTION = np.ones(1)
@@ -102,15 +102,3 @@ def nested_folds(pairs: PairProblem, folds: list[Rows], held_out: Sequence[HeldO
 def _first_members(part: HeldOutPart, members: int) -> HeldOutPart:
     ranges = part.xi_ranges[:members] if part.xi_ranges else None
     return replace(part, params=part.params[:members], lams=part.lams[:members], xi_ranges=ranges)
-
-
-def extrapolated_share(single: Floats, double: Floats, n_folds: int) -> Floats:
-    """What is left of a value with K folds instead of K - 1, if it falls like n^-alpha; never above 1.
-
-    From K - 2 folds to K - 1 it is single / double.
-    """
-    power = math.log(1 - 1 / n_folds) / math.log(1 - 1 / (n_folds - 1))
-    usable = (single > 0) & (double > 0) & np.isfinite(single) & np.isfinite(double)
-    ratio = np.divide(single, double, out=np.ones_like(single), where=usable)
-    share: Floats = np.clip(ratio**power, defaults.MIN_LOSS_SHARE, 1.0)
-    return share
