@@ -266,8 +266,8 @@ def main():
     asked = parser.parse_args()
     sets = SETS | dict.fromkeys(("power", "kin8nm"), asked.folds)
     (RESULTS / "predictions").mkdir(parents=True, exist_ok=True)
-    whats = dict.fromkeys((*REGRESSORS, *OURS.values(), *RIVALS))
-    jobs = [(name, fold, what) for name, folds in sets.items() for what in whats for fold in range(folds)]
+    everything = dict.fromkeys((*REGRESSORS, *OURS.values(), *RIVALS))
+    jobs = [(name, fold, what) for name, folds in sets.items() for what in everything for fold in range(folds)]
     jobs.sort(key=lambda job: job[1])  # fold by fold, so that a run that is cut short can be read
     results = dict(Parallel(n_jobs=asked.jobs)(delayed(kept)(job) for job in jobs))
     ratio_table(results, sets)
