@@ -14,6 +14,8 @@ from scipy.special import ndtr
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 from torch import nn
 
 import aleator
@@ -377,3 +379,12 @@ def test_an_example_is_asked_for(tmp_path):
     with pytest.raises(ValueError, match="are for estimators"):
         aleator.export_onnx(Pair(mlp()), tmp_path / "m.onnx", dtype="float32")
     assert not list(tmp_path.iterdir())
+
+
+def test_support_vector_machines_are_refused(tmp_path):
+    """Runtimes compute them in float32 only, and cannot run the file."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = LossQuantifier(make_pipeline(StandardScaler(), SVR()), n_members=1).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="support vector machine, which ONNX runs in float32 only; with given=True"):
+        export_onnx(model, tmp_path / "m.onnx")
+    export_onnx(model, tmp_path / "m.onnx", given=True)

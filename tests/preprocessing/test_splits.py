@@ -163,3 +163,48 @@ def test_ties_are_ranked_by_the_first_column_and_then_by_the_next():
     ranked = splits.without_ties(keys, np.array([1.0, 0.0, 0.0, 5.0, 0.0]), np.array([0.0, 1.0, 0.0, 5.0, 1.0]))
     ranks = np.array([2, 1, 0, 0, 1], np.uint64)
     np.testing.assert_array_equal(ranked, keys + splits._STEP * ranks)
+
+
+# ---------------------------------------------------------------- copies, or equal by chance?
+
+
+def keys_of(X, y):
+    X_keys = splits.table_keys(X, len(y))
+    return splits.without_ties(X_keys, y), X_keys, splits.array_keys(y[:, None], np.arange(len(y)))
+
+
+def repeated(n, times):
+    return np.repeat(np.arange(n), times)
+
+
+RNG = np.random.default_rng(0)
+CONTINUOUS, CELLS = RNG.normal(size=(600, 3)), RNG.integers(0, 4, (600, 2)).astype(float)
+NOISE, CLAIMS = RNG.normal(size=600), (RNG.uniform(size=600) < 0.05).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "copies"),
+    {
+        "no two rows are equal": (CONTINUOUS, NOISE, True),
+        "every row three times": (CONTINUOUS[repeated(200, 3)], NOISE[repeated(200, 3)], True),
+        "ten rows twice": (CONTINUOUS[[*range(590), *range(10)]], NOISE[[*range(590), *range(10)]], True),
+        "rare claims, each row twice": (CONTINUOUS[repeated(300, 2)], CLAIMS[repeated(300, 2)], True),
+        "cells and noise": (CELLS, NOISE, False),
+        "cells and ratings": (CELLS, np.round(2 + CELLS[:, 0] / 2 + NOISE), False),
+        "cells and rare claims": (CELLS, CLAIMS, False),
+        "cells that decide y": (CELLS, CELLS[:, 0] + 2 * CELLS[:, 1], True),
+        "the same place, measured again": (CONTINUOUS[repeated(200, 3)], NOISE, False),
+    }.values(),
+)  # fmt: skip
+def test_rows_are_copies_if_equal_X_means_equal_y(X, y, copies):
+    assert splits.are_copies(*keys_of(X, y)) == copies
+    order = np.random.default_rng(1).permutation(len(y))
+    assert splits.are_copies(*keys_of(X[order], y[order])) == copies
+
+
+def test_one_by_one_tells_equal_rows_apart_in_any_order():
+    keys = np.array([5, 3, 5, 5, 9, 3], np.uint64)
+    found = splits.one_by_one(keys)
+    assert len(np.unique(found)) == 6
+    order = np.random.default_rng(0).permutation(6)
+    np.testing.assert_array_equal(np.sort(splits.one_by_one(keys[order])), np.sort(found))

@@ -23,9 +23,12 @@ from aleator.mixtures import Parts
 from aleator.model_files import serialization
 from aleator.model_files.layout import Layout
 from aleator.preprocessing.parameter_checks import is_number
+from aleator.preprocessing.standardisation import repetitions
 from aleator.preprocessing.validation import columns, targets
 from aleator.suggestions import suggestion
 from aleator.training.held_out import HeldOutLosses, UnreliableWarning
+
+MOST_SCORES = 10_000_000  # that calibrate intervals, if rows have whole-number weights
 
 
 class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -222,13 +225,18 @@ class QuantifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _set_scores(self, held_out: HeldOutLosses | None, implausible: Floats | float = 0.0) -> None:
         """Let the rows held out in `fit`, if there are any, calibrate intervals.
 
-        `implausible` (n, Q) is the loss these rows have at least because their predictions are implausible.
+        Equal rows are merged, and count as often as they are there. `implausible` (n, Q) is the loss these rows have at
+        least because their predictions are implausible.
         """
         self.__dict__.pop("scores_", None)
         if held_out is not None and len(self.loss_scale_) == self.n_outputs_:
             correction = self._correction()
             expected = correction.within_limits(correction.scale * held_out.predicted) + implausible
-            self.scores_ = conformal.scores(held_out.realised, expected, held_out.side)
+            times = repetitions(held_out.weight, float(held_out.weight.min()), MOST_SCORES)
+            times = np.ones(len(expected), np.int64) if times is None else times
+            side = None if held_out.side is None else np.repeat(held_out.side, times, axis=0)
+            realised, expected = (np.repeat(part, times, axis=0) for part in (held_out.realised, expected))
+            self.scores_ = conformal.scores(realised, expected, side)
             self.conformalized_ = False
 
     def recalibrate(self, X: Any, y: Any, method: str = "factor") -> Self:

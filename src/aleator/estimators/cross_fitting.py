@@ -166,7 +166,7 @@ def makes_own_folds(cv: Any) -> bool:
 
 
 def distinct_rows(X: Any, y: Floats, weight: Floats | None) -> int:
-    """The number of rows with weight that differ in X or y."""
+    """The number of rows with weight; copies count once."""
     return len(np.unique(_keys(X, y, _present(y, weight))))
 
 
@@ -221,8 +221,11 @@ def _by_groups(n_folds: int, keys: splits.Keys, rows: Rows, seed: int) -> list[F
 
 
 def _keys(X: Any, y: Floats, rows: Rows) -> splits.Keys:
-    """A key for each of these `rows`, the same for rows that are equal in X and y."""
-    return splits.without_ties(splits.table_keys(X, len(y))[rows], *y.reshape(len(y), -1)[rows].T)
+    """A key for each of these `rows`, the same for copies: rows that are equal in X and y, and not by chance."""
+    X_keys, targets = splits.table_keys(X, len(y))[rows], y.reshape(len(y), -1)[rows]
+    keys = splits.without_ties(X_keys, *targets.T)
+    y_keys = splits.array_keys(targets, np.arange(len(rows)))
+    return keys if splits.are_copies(keys, X_keys, y_keys) else splits.one_by_one(keys)
 
 
 def held_out_together(oof: OutOfFold, X: Any, y: Floats, groups: NDArray[Any] | None, seed: int) -> Integers:

@@ -298,8 +298,8 @@ class LossQuantifier(NetworkSettings, MetaEstimatorMixin, QuantifiedRegressor): 
                 self.check_ = replace(self.check_, quantifier=self._kind(), rejected=rejected)
             self.check_ = replace(self.check_, outliers=tuple(int(oof.rows[row]) for row in self.check_.outliers))
         if held_out is not None:
-            implausible = self.fold_share_ * self._implausible_loss(oof.predictions[held_out.rows])
-            self._set_scores(replace(held_out, realised=self.fold_share_ * realised[held_out.rows]), implausible)
+            implausible = self._implausible_loss(oof.predictions[held_out.rows])
+            self._set_scores(replace(held_out, realised=realised[held_out.rows]), implausible)
         self.out_of_fold_ = self._out_of_fold(oof, realised, held_out)
         return oof.mean_by_row(trained.model.weights(Z).mean(axis=1), len(y))
 

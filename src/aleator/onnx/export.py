@@ -388,6 +388,8 @@ def _converted(estimator: Any, X: Value, n_features: int) -> Value:
     except Exception as error:  # whatever a converter may raise
         reason = str(error).strip().split("\n")[0][:100]
         raise ExportError(f"{name} cannot become ONNX ({reason}); {advice}.") from error
+    if any(node.op_type.startswith("SVM") for node in made.graph.node):
+        raise ExportError(f"{name} holds a support vector machine, which ONNX runs in float32 only; {advice}.")
     return X.graph.include(made, {made.graph.input[0].name: X})
 
 

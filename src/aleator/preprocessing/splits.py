@@ -19,6 +19,7 @@ Folds = NDArray[np.int64]
 Rows = NDArray[np.int64]
 
 FOLDS = 5
+COPIES = 0.5  # of the pairs of rows equal in X, beyond chance, are equal in y too: then they are copies
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, as in splitmix64
 
@@ -96,6 +97,34 @@ def without_ties(keys: Keys, *columns: NDArray[Any]) -> Keys:
     ranks = np.empty(len(keys), np.uint64)
     ranks[order] = place - np.maximum.accumulate(first)
     return keys + _STEP * ranks
+
+
+def are_copies(keys: Keys, X_keys: Keys, y_keys: Keys) -> bool:
+    """Whether rows that are equal in X are copies of one another, and not equal by chance; by keys of X and y, X, y.
+
+    Two rows that are equal in X are equal in y more often than any two rows, by at least half of what is possible. In a
+    table of categories many rows are equal in X, and those of one cell often in y. A fold of all of these would leave
+    the regressor with the other rows of the cell.
+    """
+    any_two, same_X, same_row = (_equal_pairs(each) for each in (y_keys, X_keys, keys))
+    if same_X == 0:
+        return True
+    chance = any_two / (0.5 * len(keys) * (len(keys) - 1))
+    return bool(same_row / same_X - chance >= COPIES * (1 - chance))
+
+
+def _equal_pairs(keys: Keys) -> float:
+    counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
+    return float((0.5 * counts * (counts - 1)).sum())
+
+
+def one_by_one(keys: Keys) -> Keys:
+    """A key for each row, also where rows are equal; which of these has which does not matter."""
+    order = np.argsort(keys, kind="stable")
+    first = np.searchsorted(keys[order], keys[order])
+    ranks = np.empty(len(keys), np.int64)
+    ranks[order] = np.arange(len(keys)) - first
+    return without_ties(keys, ranks)
 
 
 def group_keys(keys: Keys, groups: NDArray[Any]) -> Keys:

@@ -99,6 +99,15 @@ def weighted_set(X: AnyFloats, Y: Floats, weight: Floats | None) -> tuple[Intege
     return order, weight / np.mean(weight[order])
 
 
+def repetitions(weight: Floats, one: float, most: float) -> Integers | None:
+    """How often each row is there, if the weights are multiples of that of one row; None if not, or if over `most`."""
+    times = weight / one
+    whole = np.rint(times)
+    if np.abs(times - whole).max(initial=0.0) > 1e-9 * whole.max(initial=1.0) or whole.sum() > most:
+        return None
+    return whole.astype(np.int64)
+
+
 def _sorted(order: Integers, columns: list[AnyFloats]) -> tuple[Integers, Integers]:
     """Sort by the columns in turn, looking at a later one only where the earlier ones tie.
 

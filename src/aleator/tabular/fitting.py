@@ -34,8 +34,8 @@ Say = Callable[[str], None]
 MODELS = {
     "ensemble": "five pairs of a regressor and a network that predicts its error, trained together",
     "pair": "one pair of a regressor and a network that predicts its error, trained together",
-    "boosting": "gradient boosting, and networks that learned its errors",
-    "forest": "a random forest, and networks that learned its errors",
+    "boosting": "gradient boosting, and a quantifier that learned its errors",
+    "forest": "a random forest, and a quantifier that learned its errors",
 }
 COMPARED = ["ensemble", "boosting", "forest"]  # by model "auto"; a single pair is an ensemble of one
 FEWEST_ROWS = 20
@@ -328,8 +328,9 @@ def _forest(request: Request) -> Any:
 
 def _fitted(estimator: Any, X: pd.DataFrame, y: Floats, groups: Any) -> Any:
     estimator = estimator.fit(X, y) if groups is None else estimator.fit(X, y, groups=groups)
-    if len(estimator.scores_) < FEWEST_DISTINCT:
-        raise ValueError(f"the table has only {len(estimator.scores_)} different rows; {FEWEST_DISTINCT} are needed.")
+    n_different = len(estimator.out_of_fold_)
+    if n_different < FEWEST_DISTINCT:
+        raise ValueError(f"the table has only {n_different} different rows; {FEWEST_DISTINCT} are needed.")
     return estimator
 
 

@@ -25,6 +25,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import ThreadpoolController
 
 from aleator.array_types import AnyFloats, Floats, Rows
+from aleator.preprocessing.standardisation import repetitions
 from aleator.training import defaults, progress
 from aleator.training.given_losses import GivenLosses
 from aleator.training.held_out import HeldOutLosses
@@ -113,9 +114,12 @@ class _Training:
     def fitted(self, rows: Rows, seed: int, n_trees: int) -> tuple[Model, ...]:
         """A model for each loss."""
         least = int(np.clip(defaults.TREE_SHARE_OF_A_LEAF * len(self.given.rows), *defaults.TREE_ROWS_OF_A_LEAF))
-        chosen, weight = _repeated(rows, self.given.weight[rows], self.one)
-        losses = np.maximum(self.given.in_units()[chosen], defaults.TREE_LEAST_LOSS)
-        return tuple(_model(seed, n_trees, least).fit(self.given.Z[chosen], L, weight) for L in losses.T)
+        weight: Floats | None = self.given.weight[rows]
+        times = repetitions(self.given.weight[rows], self.one, defaults.TREE_COPIES * len(self.given.Z))
+        if times is not None:  # trees count the rows of a leaf, and to them a weight of two is not quite two rows
+            rows, weight = np.repeat(rows, times), None
+        losses = np.maximum(self.given.in_units()[rows], defaults.TREE_LEAST_LOSS)
+        return tuple(_model(seed, n_trees, least).fit(self.given.Z[rows], L, weight) for L in losses.T)
 
 
 @dataclass(frozen=True)
@@ -171,19 +175,6 @@ def _model(seed: int, n_trees: int, rows_of_a_leaf: int) -> Model:
         early_stopping=False,
         random_state=seed,
     )
-
-
-def _repeated(rows: Rows, weight: Floats, one: float) -> tuple[Rows, Floats | None]:
-    """Rows as often as their weights say, if these are multiples of that of one observation.
-
-    Trees count the rows of a leaf, so a weight of two is not quite two rows to them. Otherwise the rows with their
-    weights.
-    """
-    times = weight / one
-    whole = np.rint(times)
-    if np.abs(times - whole).max() > 1e-9 * whole.max() or whole.sum() > defaults.TREE_COPIES * len(rows):
-        return rows, weight
-    return np.repeat(rows, whole.astype(np.int64)), None
 
 
 def _one_thread() -> Any:
