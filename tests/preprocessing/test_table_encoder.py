@@ -265,7 +265,7 @@ def test_times_of_the_day_are_never_implausible():
 
 
 NUMBERS = np.random.default_rng(0).normal(size=(60, 3))
-FAR = pd.DataFrame(NUMBERS)
+FAR = pd.DataFrame(NUMBERS.copy())  # pandas 2 shares the array
 FAR.iloc[7, 1] = 1e9
 
 
