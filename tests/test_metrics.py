@@ -135,3 +135,12 @@ def test_uncertainty_of_several_outputs_counts_by_its_sum():
 
 def test_nothing_can_be_gained_where_all_errors_are_equal():
     assert metrics.excess_auc([0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [3.0, 1.0, 2.0]) == 0.0
+
+
+def test_small_errors_have_an_excess_too():
+    """The worst order of errors 0.1, 0.2 and 0.3, in units of what refusing at random costs."""
+    curve = metrics.rejection_curve([0.0] * 3, [0.1, 0.2, 0.3], [3.0, 2.0, 1.0], "mae")
+    best = metrics.rejection_curve([0.0] * 3, [0.1, 0.2, 0.3], [1.0, 2.0, 3.0], "mae")
+    expected = (metrics.area(curve) - metrics.area(best)) / (0.2 - metrics.area(best))
+    assert metrics.excess_auc([0.0] * 3, [0.1, 0.2, 0.3], [3.0, 2.0, 1.0], "mae") == pytest.approx(expected)
+    assert expected > 1

@@ -508,3 +508,20 @@ def test_parts_are_put_together():
     with_side = held_out.held_out_losses(parts, lambda p: np.stack([np.c_[1.0 * p.rows]] * 2 + [np.c_[-1.0 * p.rows]]))
     assert with_side.side.ravel().tolist() == [-3, -1, -7]
     assert held_out.held_out_losses([], None) is None
+
+
+def test_what_beats_a_constant_and_what_beats_another():
+    """True levels beat one constant and levels upside down; these beat neither."""
+    rng = np.random.default_rng(0)
+    level = np.exp(rng.normal(size=400))
+    L, ones = (level * rng.gamma(4, 0.25, size=400))[:, None], np.ones(400)
+    right, wrong = (HeldOutLosses(np.arange(400), L, p[:, None], ones) for p in (level, 1 / level))
+    assert (right.beats_constant, wrong.beats_constant) == ([True], [False])
+    assert right.clearly_beats(wrong, 1.0)
+    assert not wrong.clearly_beats(right, 1.0)
+    assert not right.clearly_beats(right, 0.0)
+    better = (wrong.plausible / wrong.expected + np.log(wrong.expected))[:, 0]
+    better = better - (right.plausible / right.expected + np.log(right.expected))[:, 0]
+    t = better.mean() / (better.std() / np.sqrt(400))
+    assert right.clearly_beats(wrong, 0.99 * t)
+    assert not right.clearly_beats(wrong, 1.01 * t)
